@@ -1,0 +1,194 @@
+"""What every estimator shares: validation, tags, the fit loop with its callbacks, pickles."""
+
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_sparsepost._version import __version__
+
+# scikit-learn's private helpers are imported here and nowhere else.
+__all__ = ["BaseSparsePosterior", "Interval", "StrOptions", "_fit_context", "check_is_fitted"]
+
+# The largest integer up to which float32 is exact.
+FLOAT32_EXACT = 2**24
+
+
+class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
+    """Base class of the estimators."""
+
+    def _validate_counts(self, X, *, reset, dtype=None):
+        """Check a matrix of counts and settle the type to compute in.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Counts; fractions are legal.
+        reset : bool
+            Whether this is a fit, which sets the number and names of features.
+        dtype : dtype, default=None
+            Type to compute integers in; by default float32 where that is exact, float64 otherwise.
+
+        Returns
+        -------
+        X : csr_matrix or csr_array
+            The counts, in their own type and never copied if they were CSR.
+        dtype : dtype
+            float32 or float64.
+
+        Raises
+        ------
+        ValueError
+            If a count is negative or not finite, or the shape is wrong.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
+        if not sp.issparse(X):
+            X = sp.csr_matrix(X)
+        if X.nnz and X.data.min() < 0:
+            row = int(np.searchsorted(X.indptr, np.flatnonzero(X.data < 0)[0], "right") - 1)
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: counts cannot be "
+                f"negative, row {row} has one"
+            )
+        if X.dtype.kind == "f":
+            return X, np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+        if dtype is None:
+            exact = X.nnz == 0 or X.data.max() <= FLOAT32_EXACT
+            dtype = np.float32 if exact else np.float64
+        return X, np.dtype(dtype)
+
+    def _new_seed(self):
+        """One integer that every random stream of a fit is keyed by."""
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _run_laps(self, X, state, lap):
+        """Run laps until `max_iter`, convergence or a callback's stop, and set the attributes.
+
+        Parameters
+        ----------
+        X : csr_matrix or csr_array
+            The training data, for the callbacks.
+        state : FitState
+            Where the fit stands.
+        lap : callable
+            ``lap(state, bound) -> bound``, one pass.
+        """
+        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context.call_on_fit_task_begin(estimator=self, X=X)
+        with self._stored_at_the_end(state):
+            for _ in range(self.max_iter):
+                task = context.subcontext(task_name="lap")
+                task.call_on_fit_task_begin(estimator=self, X=X)
+                wanted = self._bound_wanted(state.n_laps + 1)
+                state.history.append(lap(state, wanted))
+                state.n_laps += 1
+                state.acceptance.append(_acceptance(state.report))
+                self._log_lap(state)
+                stop = task.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
+                )
+                if stop or self._has_converged(state):
+                    break
+        context.call_on_fit_task_end(
+            estimator=self,
+            X=X,
+            reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
+        )
+
+    @contextmanager
+    def _stored_at_the_end(self, state):
+        """Set the fitted attributes on the way out, after an interruption too."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._store(state, whole=True)
+            raise
+        self._store(state, whole=self.warm_start)
+
+    def _store(self, state, whole):
+        self.__dict__.pop("_fit_state", None)
+        for name, value in self._fitted_attributes(state, whole=whole).items():
+            setattr(self, name, value)
+
+    def _bound_wanted(self, lap):
+        return self.evaluate_every > 0 and lap % self.evaluate_every == 0
+
+    def _has_converged(self, state):
+        """Whether the bound, per token, rose by less than `tol` since it was last computed."""
+        known = [bound for bound in state.history if not np.isnan(bound)]
+        if not self.tol or len(known) < 2 or np.isnan(state.history[-1]):
+            return False
+        return known[-1] - known[-2] < self.tol * state.report["n_tokens"]
+
+    def _log_lap(self, state):
+        if not self.verbose:
+            return
+        report = state.report
+        line = f"[{type(self).__name__}] pass {state.n_laps}"
+        if not np.isnan(state.history[-1]):
+            line += f", bound per token {state.history[-1] / max(report['n_tokens'], 1):.5f}"
+        if report["restarts_proposed"]:
+            line += f", {state.acceptance[-1]:.0%} of restarts accepted"
+        print(line)
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {**state, "_sparsepost_version": __version__}
+
+    def __setstate__(self, state):
+        version = state.pop("_sparsepost_version", __version__)
+        if version != __version__:
+            warnings.warn(
+                f"this {type(self).__name__} was saved by sklearn_sparsepost {version} and is "
+                f"read by {__version__}: results may differ",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _acceptance(report):
+    """Share of a lap's restart proposals that were accepted."""
+    proposed = report["restarts_proposed"]
+    return report["restarts_accepted"] / proposed if proposed else np.nan
+
+
+def positive_array(value, name, shapes, *, dtype=np.float64):
+    """A positive finite scalar or array of one of some shapes, or a ValueError that names it.
+
+    Parameters
+    ----------
+    value : float or array-like
+        What the user gave.
+    name : str
+        Its name.
+    shapes : dict of str to tuple
+        What each legal shape is called, and the shape; () is a scalar.
+    dtype : dtype, default=np.float64
+        Type of the result.
+
+    Returns
+    -------
+    array : ndarray
+        The value.
+    """
+    array = np.asarray(value, dtype=dtype)
+    if array.shape not in shapes.values():
+        legal = " or ".join(f"{shape} ({what})" for what, shape in shapes.items())
+        raise ValueError(f"{name} has shape {array.shape}, but must have shape {legal}")
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+    return array

@@ -1,0 +1,272 @@
+"""The variational loops - batch, online, memoized - written once for every model.
+
+A loop is a function ``lap(model, corpus, state)`` that passes once over the data and returns the
+bound. A model needs ``empty_stats()``, ``bind(stats)`` and ``global_bound(stats, at)``.
+"""
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from sklearn_sparsepost._kernels._rng import keyed_generator
+from sklearn_sparsepost._parallel import (
+    cut_batch,
+    deal_rows,
+    make_chunk,
+    run_chunks,
+    threads_per_worker,
+    whole_plan,
+)
+
+# Purposes that draw from the same seed, told apart by the `unit` of the stream.
+STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE = range(4)
+
+
+class Corpus:
+    """The data of a fit and how to pass over them.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array
+        Counts.
+    dtype : dtype
+        Type to compute in.
+    n_jobs : int or None
+        Workers.
+    """
+
+    def __init__(self, X, dtype, n_jobs=None):
+        self.X = X
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+
+    @property
+    def n_samples(self):
+        """Number of rows."""
+        return self.X.shape[0]
+
+    def map(self, function, chunks):
+        """Results of a function of (chunk, n_threads) over chunks of rows, in order."""
+        return run_chunks(function, self.X, chunks, self.dtype, self.n_jobs)
+
+
+class FitState:
+    """Where a fit stands: enough to read off the globals, and to go on to the same end.
+
+    Parameters
+    ----------
+    stats : SuffStats
+        What the globals follow from, first the start's.
+    seed : int
+        Seed of every stream of the fit.
+    """
+
+    def __init__(self, stats, seed):
+        self.stats = stats
+        self.seed = seed
+        self.n_laps = 0
+        self.n_updates = 0
+        self.history = []  # bound after each lap
+        self.acceptance = []  # share of restart proposals accepted in each lap
+        self.batches = None  # memoized: rows of each batch
+        self.memo = None  # memoized: statistics of each batch as last seen, a list a batch
+        self.start = None  # memoized: the start's statistics, while some batch is unseen
+        self.local = None  # warm start of documents: expected topic counts, a CSR matrix a batch
+        self.report = {}  # scalars of the last lap
+        self.fingerprint = None  # of the data, to tell whether a fit goes on
+
+    def rng(self, stream, lap=0):
+        """A random stream of this fit that depends on purpose and lap only."""
+        return keyed_generator(self.seed, lap, stream)
+
+
+def _note(state, totals):
+    """Keep a lap's scalars for the estimator to report."""
+    state.report = {name: totals.factor * value for name, value in totals.scalars.items()}
+
+
+def batch_lap(model, corpus, state, *, bound=True):
+    """Coordinate ascent: one local step for all data, then one global step.
+
+    Parameters
+    ----------
+    model : object
+        The model.
+    corpus : Corpus
+        The data.
+    state : FitState
+        Where the fit stands; its statistics are replaced.
+    bound : bool, default=True
+        Whether to compute the bound.
+
+    Returns
+    -------
+    bound : float
+        The bound after the global step, NaN if not wanted.
+    """
+    threads = threads_per_worker()
+    total = model.empty_stats()
+    for stats, _ in corpus.map(model.bind(state.stats), whole_plan(corpus.X)):
+        total.add(stats, n_threads=threads)
+    state.stats = total
+    _note(state, total)
+    return model.global_bound(total, n_threads=threads) if bound else np.nan
+
+
+def step_size(n_updates, decay, offset):
+    """rho_t = (offset + t) ** -decay for the update t = 1, 2, ... (paper 000, section 6)."""
+    return (offset + n_updates) ** -decay
+
+
+def online_update(model, corpus, state, chunks, *, decay, offset, total_samples):
+    """One step of stochastic variational inference on one batch.
+
+    Parameters
+    ----------
+    model, corpus, state
+        As for :func:`batch_lap`; the state's statistics move in place.
+    chunks : list of list of (int, int)
+        The batch.
+    decay, offset : float
+        Of the step size.
+    total_samples : float
+        How many samples the batch stands for.
+
+    Returns
+    -------
+    seen : list of SuffStats
+        Statistics of the batch's chunks.
+    """
+    seen = [stats for stats, _ in corpus.map(model.bind(state.stats), chunks)]
+    n_samples = sum(stats["n_samples"] for stats in seen)
+    state.n_updates += 1
+    rate = min(1.0, step_size(state.n_updates, decay, offset))
+    threads = threads_per_worker()
+    if rate < 1:
+        state.stats.scale(1 - rate)
+    else:
+        state.stats.clear()
+    for stats in seen:
+        state.stats.add(stats, rate * total_samples / n_samples, n_threads=threads)
+    return seen
+
+
+def online_lap(model, corpus, state, *, n_batches, decay, offset, bound=True):
+    """A pass of stochastic variational inference over freshly dealt batches.
+
+    Parameters
+    ----------
+    model, corpus, state, bound
+        As for :func:`batch_lap`.
+    n_batches : int
+        Batches a pass.
+    decay, offset : float
+        Of the step size.
+
+    Returns
+    -------
+    bound : float
+        The bound of the documents' local posteriors, each as its batch left it, under the topics
+        at the end of the pass; NaN if not wanted.
+    """
+    batches = deal_rows(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES, state.n_laps))
+    order = state.rng(STREAM_ORDER, state.n_laps).permutation(n_batches)
+    total = model.empty_stats() if bound else None
+    threads = threads_per_worker()
+    scalars = dict.fromkeys(state.stats.scalars, 0.0)
+    for b in order:
+        seen = online_update(
+            model,
+            corpus,
+            state,
+            cut_batch(corpus.X, batches[b]),
+            decay=decay,
+            offset=offset,
+            total_samples=corpus.n_samples,
+        )
+        for stats in seen:
+            for name, value in stats.scalars.items():
+                scalars[name] += value
+            if bound:
+                total.add(stats, n_threads=threads)
+    state.report = scalars
+    return model.global_bound(total, at=state.stats, n_threads=threads) if bound else np.nan
+
+
+def memoized_lap(model, corpus, state, *, n_batches, keep_local=False, bound=True):
+    """A pass of memoized inference: every batch's old statistics out, its new ones in.
+
+    In the first lap the start stands in for the batches not yet visited, in proportion to their
+    samples; without that the topics would lock into the first batch.
+
+    Parameters
+    ----------
+    model, corpus, state, bound
+        As for :func:`batch_lap`.
+    n_batches : int
+        Batches, dealt once a fit.
+    keep_local : bool, default=False
+        Whether documents start from where the last lap left them (paper 000, Fig. 5), which costs
+        their topic counts in memory.
+
+    Returns
+    -------
+    bound : float
+        The bound at the end of the pass, exact; NaN if not wanted.
+    """
+    threads = threads_per_worker()
+    if state.memo is None:
+        state.batches = deal_rows(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES))
+        state.memo = [None] * n_batches
+        state.start = state.stats.copy()
+        state.local = {}
+    chunks = [cut_batch(corpus.X, runs) for runs in state.batches]
+    try:
+        for b in state.rng(STREAM_ORDER, state.n_laps).permutation(len(chunks)):
+            _memoized_update(model, corpus, state, b, chunks[b], keep_local, threads)
+    finally:
+        # From scratch, so that neither rounding nor an interruption between two sums stays.
+        _rebuild(model, corpus, state, threads)
+    state.start = None
+    _note(state, state.stats)
+    return model.global_bound(state.stats, n_threads=threads) if bound else np.nan
+
+
+def _memoized_update(model, corpus, state, b, chunks, keep_local, threads):
+    """Visit one batch: replace what the totals hold of it."""
+    step = model.bind(state.stats, keep_local=keep_local)
+    if keep_local:
+        new, state.local[b] = _visit_warm(corpus, step, chunks, state.local.get(b), threads)
+    else:
+        new = [stats for stats, _ in corpus.map(step, chunks)]
+    old, state.memo[b] = state.memo[b], new
+    if old is None:
+        share = sum(stats["n_samples"] for stats in new) / corpus.n_samples
+        state.stats.add(state.start, -share)
+    else:
+        for stats in old:
+            state.stats.add(stats, -1.0, n_threads=threads)
+    for stats in new:
+        state.stats.add(stats, n_threads=threads)
+
+
+def _visit_warm(corpus, step, chunks, starts, threads):
+    """The local step from the documents' last topic counts; returns statistics and new counts."""
+    new, local = [], []
+    for i, runs in enumerate(chunks):
+        start = None if starts is None else starts[i].toarray()
+        stats, mass = step(make_chunk(corpus.X, runs, corpus.dtype), threads, start=start)
+        new.append(stats)
+        local.append(csr_matrix(mass))
+    return new, local
+
+
+def _rebuild(model, corpus, state, threads):
+    """Sum the totals anew from the memory of every batch, the start for those not visited."""
+    total = state.stats.clear()
+    unseen = corpus.n_samples
+    for seen in state.memo:
+        for stats in seen or ():
+            total.add(stats, n_threads=threads)
+            unseen -= int(stats["n_samples"])
+    if unseen and state.start is not None:
+        total.add(state.start, unseen / corpus.n_samples)

@@ -1,0 +1,32 @@
+# Exact selection of the L largest weights, shared by mixtures and topics (paper 000, Alg. 1).
+from sklearn_sparsepost._kernels._types cimport floating
+
+
+cdef inline int _weakest(const floating *value, const int *index, int L) noexcept nogil:
+    """Position of the entry to give up first: the least value, of equals the highest index."""
+    cdef int j, worst = 0
+    for j in range(1, L):
+        if value[j] < value[worst] or (value[j] == value[worst] and index[j] > index[worst]):
+            worst = j
+    return worst
+
+
+cdef inline void select_topl(
+    const floating *weight, int n, int L, int *index, floating *value
+) noexcept nogil:
+    """The L largest of n weights (L <= n), in no particular order; ties go to the lowest index."""
+    cdef int j, k, worst
+    cdef floating least
+    for j in range(L):
+        index[j] = j
+        value[j] = weight[j]
+    if L == n:
+        return
+    worst = _weakest(value, index, L)
+    least = value[worst]
+    for k in range(L, n):
+        if weight[k] > least:  # an equal weight of a higher index never enters
+            index[worst] = k
+            value[worst] = weight[k]
+            worst = _weakest(value, index, L)
+            least = value[worst]

@@ -1,0 +1,732 @@
+"""SparseLDA: latent Dirichlet allocation with L-sparse variational local steps (paper 000)."""
+
+import warnings
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from scipy.special import psi
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+
+from sklearn_sparsepost import _inference as inference
+from sklearn_sparsepost import _seeding as seeding
+from sklearn_sparsepost._allocation import (
+    ACTIVE_TOL,
+    DirichletTopics,
+    TopicModel,
+    empty_topic_stats,
+    infer_documents,
+)
+from sklearn_sparsepost._base import (
+    BaseSparsePosterior,
+    Interval,
+    StrOptions,
+    _fit_context,
+    check_is_fitted,
+    positive_array,
+)
+from sklearn_sparsepost._observation import Multinomial
+from sklearn_sparsepost._parallel import whole_plan
+from sklearn_sparsepost.metrics import document_completion
+
+# Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.
+POINT_ESTIMATE_COUNT = 1e9
+
+
+class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePosterior):
+    """Latent Dirichlet allocation whose words keep at most L topics each.
+
+    Variational inference for LDA under the constraint that the posterior over topics of every
+    distinct word of a document has at most `sparsity_level` non-zero entries (Hughes & Sudderth
+    [1]_, Alg. 2). A document then touches only its active topics, which makes a pass over the data
+    nearly independent of `n_components`, at the same held-out quality as the dense posterior.
+
+    Read more in the :ref:`User Guide <sparse_lda>`.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Number of topics, K.
+
+    sparsity_level : int or None, default=8
+        The most topics that a distinct word of a document may keep, L. None, or K and more, is
+        the dense posterior. 4 to 16 are as good as dense; 1 is hard assignment and may fail.
+
+    doc_topic_prior : float or array-like of shape (n_components,), default=None
+        Dirichlet prior alpha of each topic's weight in a document. By default
+        ``0.5 / n_components``: a total mass of 0.5.
+
+    topic_word_prior : float or array-like of shape (n_features,) or (n_components, n_features), \
+            default=None
+        Dirichlet prior of the topics' words: one value, one a word, or a matrix, whose larger
+        entries seed topics with words. By default 0.1.
+
+    learning_method : {"memoized", "online", "batch"}, default="memoized"
+        How the topics move.
+
+        - "memoized": a global step after every one of `n_batches` batches, whose old statistics
+          are replaced exactly by the new ones: no step size, and the bound of the whole data.
+        - "online": stochastic variational inference on random batches of `batch_size` documents,
+          with steps of ``(learning_offset + t) ** -learning_decay``.
+        - "batch": coordinate ascent, one global step a pass.
+
+    init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
+            default="k-means++"
+        The first topics, which decide quality more than anything that follows.
+
+        - "k-means++": diverse documents chosen by Bregman divergence, then clusters of documents
+          refined by a few hard assignments.
+        - "random": gamma noise around 1, as scikit-learn's. Poor for many topics.
+        - "anchor": topics recovered from anchor words (Arora et al. [2]_).
+        - an array is taken as pseudo-counts, as `components_` of a fitted model; if every row
+          sums to 1, as probabilities, which are given the corpus's mean count a topic.
+
+    n_batches : int, default=10
+        Batches a pass of memoized learning, at most one a document.
+
+    batch_size : int, default=256
+        Documents a batch in online learning.
+
+    learning_decay : float, default=0.7
+        Decay of the online step size, in (0.5, 1] for convergence; kappa in the literature.
+
+    learning_offset : float, default=10.0
+        Slows the first online steps down; tau_0 or delta in the literature.
+
+    total_samples : float, default=1e6
+        Number of documents that a stream is thought to have, for :meth:`partial_fit` only.
+
+    max_iter : int, default=20
+        The most passes over the data, whatever the learning method.
+
+    tol : float, default=1e-3
+        Fitting stops when the bound rises by less than this a token, in nats, from one evaluation
+        to the next. 0 makes all `max_iter` passes.
+
+    max_doc_update_iter : int, default=100
+        The most iterations of a document's coordinate ascent.
+
+    mean_change_tol : float, default=0.05
+        A document's iterations stop once none of its expected topic counts moves by more. This is
+        the criterion of [1]_ under scikit-learn's name; scikit-learn averages over all topics.
+
+    restarts : int, default=5
+        The most restart proposals a document and visit: one topic's mass is forced to zero, and
+        after a few iterations the result is kept if the document's bound improved. They keep
+        documents from spreading over too many topics pass by pass. 0 makes none.
+
+    doc_start : {"cold", "warm"}, default="cold"
+        Whether documents start every pass from their words alone, or in memoized learning from
+        their last topic counts. Warm is there for comparison: it needs memory for the counts and
+        gets stuck in worse optima ([1]_, Fig. 5).
+
+    evaluate_every : int, default=1
+        Compute the bound every so many passes, 0 for never; it costs a few per cent of a pass.
+
+    sparse_output : bool, default=False
+        Whether :meth:`transform` returns CSR with a document's active topics only.
+
+    warm_start : bool, default=False
+        Whether :meth:`fit` goes on from the present fit. On the same data it goes on exactly: 5
+        and 5 passes give the same bytes as 10, and an interrupted fit can be finished.
+
+    n_jobs : int, default=None
+        Joblib workers over chunks of documents; threads unless `joblib.parallel_config` names a
+        backend (loky, dask, ray). None means 1 unless in such a context. Inside a chunk OpenMP
+        threads are used, as many as OMP_NUM_THREADS or the cores allow. Results do not depend on
+        either.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the start, the batches and their order. The same integer gives the same bytes for
+        any number of workers and threads.
+
+    verbose : int, default=0
+        Whether to print a line a pass.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Variational Dirichlet parameters lambda of the topics: prior plus expected counts.
+
+    topic_word_distr_ : ndarray of shape (n_components, n_features)
+        The topics' expected word probabilities; rows sum to 1.
+
+    doc_topic_prior_ : ndarray of shape (n_components,)
+        The prior alpha in use.
+
+    topic_word_prior_ : float or ndarray
+        The prior of the topics' words in use, of the shape given.
+
+    bound_history_ : ndarray of shape (`n_iter_`,)
+        Evidence lower bound of the training data after each pass, in nats, exact for the L-sparse
+        posterior with all constants; NaN where it was not computed.
+
+    restart_acceptance_ : ndarray of shape (`n_iter_`,)
+        Share of restart proposals accepted in each pass; NaN where none was made.
+
+    n_iter_ : int
+        Number of passes made.
+
+    n_batch_iter_ : int
+        Number of steps made in online learning and by :meth:`partial_fit`.
+
+    n_features_in_ : int
+        Number of features seen during :term:`fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during :term:`fit`. Defined only when `X` has feature names that
+        are all strings.
+
+    See Also
+    --------
+    sklearn.decomposition.LatentDirichletAllocation : Dense variational LDA.
+
+    Notes
+    -----
+    The bound rises from pass to pass in batch and memoized learning as long as every document's
+    local step improves on its last one. Cold starts do not guarantee that, since a document is
+    solved anew in each pass and its optimum is local; with restarts falls are rare and small. In
+    online learning the topics follow a random batch, so the bound may fall.
+
+    Counts are computed in float32 where X is float32 or of integers up to 2**24, in float64
+    otherwise; statistics and bounds are always summed in float64.
+
+    References
+    ----------
+    .. [1] M. C. Hughes, E. B. Sudderth. Fast learning of clusters and topics via sparse
+       posteriors. arXiv:1609.07521, 2016.
+    .. [2] S. Arora et al. A practical algorithm for topic modeling with provable guarantees.
+       ICML 2013.
+
+    Examples
+    --------
+    >>> from sklearn_sparsepost import SparseLDA
+    >>> from sklearn_sparsepost.datasets import make_bars
+    >>> X, topics, _ = make_bars(500, random_state=0)
+    >>> lda = SparseLDA(n_components=10, random_state=0).fit(X)
+    >>> lda.transform(X[:3]).shape
+    (3, 10)
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "sparsity_level": [None, Interval(Integral, 1, None, closed="left")],
+        "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "topic_word_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "learning_method": [StrOptions({"batch", "online", "memoized"})],
+        "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
+        "n_batches": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
+        "learning_offset": [Interval(Real, 0, None, closed="left")],
+        "total_samples": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
+        "mean_change_tol": [Interval(Real, 0, None, closed="left")],
+        "restarts": [Interval(Integral, 0, None, closed="left")],
+        "doc_start": [StrOptions({"cold", "warm"})],
+        "evaluate_every": [Interval(Integral, 0, None, closed="left")],
+        "sparse_output": ["boolean"],
+        "warm_start": ["boolean"],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components=10,
+        *,
+        sparsity_level=8,
+        doc_topic_prior=None,
+        topic_word_prior=None,
+        learning_method="memoized",
+        init="k-means++",
+        n_batches=10,
+        batch_size=256,
+        learning_decay=0.7,
+        learning_offset=10.0,
+        total_samples=1e6,
+        max_iter=20,
+        tol=1e-3,
+        max_doc_update_iter=100,
+        mean_change_tol=0.05,
+        restarts=5,
+        doc_start="cold",
+        evaluate_every=1,
+        sparse_output=False,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.sparsity_level = sparsity_level
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_word_prior = topic_word_prior
+        self.learning_method = learning_method
+        self.init = init
+        self.n_batches = n_batches
+        self.batch_size = batch_size
+        self.learning_decay = learning_decay
+        self.learning_offset = learning_offset
+        self.total_samples = total_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.restarts = restarts
+        self.doc_start = doc_start
+        self.evaluate_every = evaluate_every
+        self.sparse_output = sparse_output
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn the topics of a corpus.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents; fractions are legal. CSR is not copied, may be read-only
+            or memory-mapped, and is read a batch at a time.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SparseLDA
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
+        """
+        goes_on = self.warm_start and hasattr(self, "components_")
+        X, dtype = self._validate_counts(X, reset=not goes_on)
+        model = self._model(X.shape[1])
+        self._check_corpus(X)
+        state = self._state_to_go_on(X) if goes_on else self._new_state(X, dtype)
+        state.dtype = dtype
+        corpus = inference.Corpus(X, dtype, self.n_jobs)
+        self._run_laps(X, state, self._lap(model, corpus))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Update the topics with one batch of a stream: a step of stochastic inference.
+
+        The first call starts the topics from its own documents, by `init`. `total_samples` says
+        how many documents the stream is thought to have. May follow :meth:`fit`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in the documents of the batch.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SparseLDA
+            The estimator, fitted to what it has seen.
+        """
+        first = not hasattr(self, "components_")
+        X, dtype = self._validate_counts(X, reset=first)
+        model = self._model(X.shape[1])
+        self._check_corpus(X)
+        if first:
+            state = self._new_state(X, dtype)
+            state.dtype = dtype
+            state.stats.scale(self.total_samples / X.shape[0])
+        else:
+            state = getattr(self, "_fit_state", None) or self._state_from_components()
+            state.memo = None  # the stream has left the batches of a fit behind
+        inference.online_update(
+            model,
+            inference.Corpus(X, dtype, self.n_jobs),
+            state,
+            whole_plan(X),
+            decay=self.learning_decay,
+            offset=self.learning_offset,
+            total_samples=self.total_samples,
+        )
+        self._store(state, whole=True)
+        return self
+
+    def _check_corpus(self, X):
+        if not X.nnz or not X.data.any():
+            raise ValueError("X has no counts: every document is empty")
+        if self.n_components > X.shape[0]:
+            warnings.warn(
+                f"n_components={self.n_components} is more than the {X.shape[0]} documents: "
+                "some topics will stay empty",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _resolve_priors(self, n_features):
+        """alpha of shape (n_components,), and the topics' prior in the shape given."""
+        K = self.n_components
+        alpha = 0.5 / K if self.doc_topic_prior is None else self.doc_topic_prior
+        alpha = positive_array(alpha, "doc_topic_prior", {"one value": (), "one a topic": (K,)})
+        beta = positive_array(
+            0.1 if self.topic_word_prior is None else self.topic_word_prior,
+            "topic_word_prior",
+            {"one value": (), "one a word": (n_features,), "topics x words": (K, n_features)},
+        )
+        return np.broadcast_to(alpha, (K,)).copy(), beta
+
+    def _model(self, n_features):
+        alpha, beta = self._resolve_priors(n_features)
+        shape = (n_features, self.n_components)
+        if beta.ndim == 2:
+            prior = np.ascontiguousarray(beta.T)
+        else:
+            prior = np.broadcast_to(beta[..., np.newaxis], shape)
+        return TopicModel(Multinomial(prior), self._allocation(alpha))
+
+    def _allocation(self, alpha):
+        return DirichletTopics(
+            alpha,
+            sparsity_level=self.sparsity_level,
+            max_iter=self.max_doc_update_iter,
+            tol=self.mean_change_tol,
+            restarts=self.restarts,
+        )
+
+    def _lap(self, model, corpus):
+        """The pass of the learning method, as a function of (state, bound)."""
+        if self.learning_method == "batch":
+            return lambda state, bound: inference.batch_lap(model, corpus, state, bound=bound)
+        if self.learning_method == "online":
+            n_batches = -(-corpus.n_samples // self.batch_size)
+            return lambda state, bound: inference.online_lap(
+                model,
+                corpus,
+                state,
+                n_batches=n_batches,
+                decay=self.learning_decay,
+                offset=self.learning_offset,
+                bound=bound,
+            )
+        return lambda state, bound: inference.memoized_lap(
+            model,
+            corpus,
+            state,
+            n_batches=min(self.n_batches, corpus.n_samples),
+            keep_local=self.doc_start == "warm",
+            bound=bound,
+        )
+
+    # ------------------------------------------------------------------ starting and going on
+
+    def _new_state(self, X, dtype):
+        """The state before the first pass, its topics from `init`."""
+        seed = self._new_seed()
+        counts = self._initial_counts(X, seed)
+        state = inference.FitState(self._stats_of(counts), seed)
+        state.fingerprint = _fingerprint(X)
+        return state
+
+    def _initial_counts(self, X, seed):
+        """Expected counts that the first topics stand for, (n_features, n_components)."""
+        K, n_features = self.n_components, X.shape[1]
+        if not isinstance(self.init, str):
+            return self._counts_of_array(X)
+        rng = inference.keyed_generator(seed, 0, inference.STREAM_INIT)
+        _, beta = self._resolve_priors(n_features)
+        if self.init == "random":
+            noise = seeding.random_topics(n_features, K, rng)
+            counts = np.maximum(noise - np.broadcast_to(beta, (K, n_features)).T, 0)
+        elif self.init == "anchor":
+            counts = seeding.anchor_words(X, K, random_state=rng)
+        else:
+            counts = seeding.bregman_kmeans_plusplus(X, K, random_state=rng)[1]
+        return _ordered_as(counts, beta) if beta.ndim == 2 else counts
+
+    def _counts_of_array(self, X):
+        shape = (self.n_components, X.shape[1])
+        start = check_array(self.init, dtype=np.float64, input_name="init")
+        if start.shape != shape:
+            raise ValueError(f"init has shape {start.shape}, but must have shape {shape}")
+        if (start < 0).any():
+            raise ValueError("init must not be negative")
+        if np.allclose(start.sum(axis=1), 1):
+            return np.ascontiguousarray(start.T) * (X.data.sum(dtype=np.float64) / len(start))
+        _, beta = self._resolve_priors(X.shape[1])
+        return np.maximum(start - np.broadcast_to(beta, shape), 0).T.copy()
+
+    def _stats_of(self, counts):
+        """Statistics that hold given counts of words in topics and nothing else."""
+        stats = empty_topic_stats(*counts.shape)
+        stats.arrays["word_topic"] = np.ascontiguousarray(counts, dtype=np.float64)
+        stats.arrays["topic"] = counts.sum(axis=0)
+        return stats
+
+    def _state_from_components(self):
+        """A state whose topics are the fitted ones."""
+        shape = self.components_.shape
+        beta = np.broadcast_to(self.topic_word_prior_, shape)
+        counts = np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy()
+        state = inference.FitState(self._stats_of(counts), self._new_seed())
+        state.dtype = self.components_.dtype
+        state.n_laps = self.n_iter_
+        state.n_updates = self.n_batch_iter_
+        state.history = list(self.bound_history_)
+        state.acceptance = list(self.restart_acceptance_)
+        return state
+
+    def _state_to_go_on(self, X):
+        """The kept state if the data are the same, else one from the fitted topics."""
+        if self.components_.shape[0] != self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components}, but warm_start=True goes on with "
+                f"{self.components_.shape[0]} fitted topics"
+            )
+        state = getattr(self, "_fit_state", None)
+        if state is None or state.fingerprint != _fingerprint(X):
+            state = self._state_from_components()
+            state.fingerprint = _fingerprint(X)
+        elif state.memo is not None and (
+            self.learning_method != "memoized" or len(state.memo) != min(self.n_batches, X.shape[0])
+        ):
+            state.memo = None
+        return state
+
+    def _fitted_attributes(self, state, *, whole):
+        """What a fit that stands at `state` leaves on the estimator."""
+        alpha, beta = self._resolve_priors(state.stats["word_topic"].shape[0])
+        counts = state.stats.factor * state.stats["word_topic"].T
+        attributes = {
+            "components_": np.ascontiguousarray(np.maximum(counts, 0) + beta, dtype=state.dtype),
+            "doc_topic_prior_": alpha,
+            "topic_word_prior_": beta if beta.ndim else float(beta),
+            "bound_history_": np.array(state.history),
+            "restart_acceptance_": np.array(state.acceptance),
+            "n_iter_": state.n_laps,
+            "n_batch_iter_": state.n_updates,
+        }
+        return {**attributes, "_fit_state": state} if whole else attributes
+
+    # ------------------------------------------------------------------ using a fitted model
+
+    @property
+    def topic_word_distr_(self):
+        """The topics' expected word probabilities, of shape (n_components, n_features)."""
+        components = self.components_
+        return components / components.sum(axis=1, dtype=np.float64, keepdims=True).astype(
+            components.dtype
+        )
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def transform(self, X):
+        """Infer the topic weights of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents.
+
+        Returns
+        -------
+        doc_topic : ndarray or csr_matrix of shape (n_samples, n_components)
+            Posterior mean topic weights; rows sum to 1. A row depends on its document alone. With
+            `sparse_output` the active topics only, renormalised.
+        """
+        check_is_fitted(self)
+        X, dtype = self._validate_counts(X, reset=False, dtype=self.components_.dtype)
+        alpha = self.doc_topic_prior_.astype(dtype)
+        parts = []
+        for mass in self._document_masses(X, dtype):
+            if self.sparse_output:
+                parts.append(_active_weights(mass, alpha))
+            else:
+                mass += alpha
+                mass /= mass.sum(axis=1, keepdims=True)
+                parts.append(mass)
+        return sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
+
+    def _document_masses(self, X, dtype):
+        """Expected topic counts of documents, chunk by chunk."""
+        step = partial(
+            infer_documents,
+            components=self.components_,
+            topic_digamma=psi(self.components_.sum(axis=1, dtype=np.float64)),
+            allocation=self._allocation(self.doc_topic_prior_),
+        )
+        return inference.Corpus(X, dtype, self.n_jobs).map(step, whole_plan(X))
+
+    def bound(self, X):
+        """Evidence lower bound of documents together with the fitted topics.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents.
+
+        Returns
+        -------
+        bound : float
+            ``E[log p(X, z, pi, phi) - log q(z, pi, phi)]`` in nats, q(phi) as fitted and the
+            documents' posteriors L-sparse. On the training data it continues `bound_history_`.
+        """
+        check_is_fitted(self)
+        X, dtype = self._validate_counts(X, reset=False)
+        model = self._model(X.shape[1])
+        at = self._state_from_components().stats
+        total = model.empty_stats()
+        corpus = inference.Corpus(X, dtype, self.n_jobs)
+        for stats, _ in corpus.map(model.bind(at), whole_plan(X)):
+            total.add(stats)
+        return model.global_bound(total, at=at)
+
+    def score(self, X, y=None):
+        """Held-out quality: mean log-probability of hidden words given the rest of the document.
+
+        Document completion on a fixed split of every document's distinct words, 80 % observed; see
+        :func:`sklearn_sparsepost.metrics.document_completion`. Higher is better, and independent
+        of the number of documents and of `sparsity_level`, so that a grid search over topics,
+        sparsity and learning rates picks the right model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in held-out documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Nats a token.
+        """
+        check_is_fitted(self)
+        X, _ = self._validate_counts(X, reset=False)
+        return document_completion(self.components_, X, doc_topic_prior=self.doc_topic_prior_)
+
+    def perplexity(self, X):
+        """Held-out perplexity, ``exp(-score(X))``: lower is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in held-out documents.
+
+        Returns
+        -------
+        perplexity : float
+            Of a hidden word given the rest of its document.
+        """
+        return float(np.exp(-self.score(X)))
+
+    def sample(self, n_samples=1, *, doc_length=100, random_state=None):
+        """Draw documents from the fitted model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of documents.
+        doc_length : int, default=100
+            Tokens a document.
+        random_state : int, RandomState instance or None, default=None
+            Source of the draws.
+
+        Returns
+        -------
+        X : csr_matrix of shape (n_samples, n_features), int64
+            Counts.
+        doc_topic : ndarray of shape (n_samples, n_components)
+            The topic weights they were drawn with.
+        """
+        check_is_fitted(self)
+        rng = check_random_state(random_state)
+        doc_topic = rng.dirichlet(self.doc_topic_prior_, size=n_samples)
+        topics = self.topic_word_distr_.astype(np.float64)
+        rows = []
+        for weights in doc_topic:
+            p = weights @ topics
+            rows.append(sp.csr_matrix(rng.multinomial(doc_length, p / p.sum())))
+        return sp.vstack(rows, format="csr"), doc_topic
+
+    @classmethod
+    def from_topics(cls, components, *, feature_names=None, **params):
+        """Wrap topics fitted elsewhere, for fast inference on new documents here.
+
+        Parameters
+        ----------
+        components : array-like of shape (n_components, n_features)
+            Topics: pseudo-counts (scikit-learn's `components_`), or probabilities, rows summing to
+            1 (gensim's `get_topics()`, tomotopy's `get_topic_word_dist`), which are taken as
+            known exactly.
+        feature_names : array-like of shape (n_features,), default=None
+            The words.
+        **params : dict
+            Parameters of the estimator, such as `doc_topic_prior` or `sparsity_level`.
+
+        Returns
+        -------
+        lda : SparseLDA
+            A fitted estimator.
+        """
+        components = check_array(components, dtype=[np.float64, np.float32], copy=True)
+        totals = components.sum(axis=1, dtype=np.float64)
+        if (components < 0).any() or not totals.all():
+            raise ValueError("components must be non-negative, and no row may be all zero")
+        if np.allclose(totals, 1):
+            components *= POINT_ESTIMATE_COUNT
+        tiny = np.asarray(1e-6, dtype=components.dtype)
+        lda = cls(len(components), **params)
+        lda._validate_params()
+        lda.components_ = np.maximum(components, tiny)
+        lda.n_features_in_ = components.shape[1]
+        if feature_names is not None:
+            lda.feature_names_in_ = np.asarray(feature_names, dtype=object)
+        lda.doc_topic_prior_, beta = lda._resolve_priors(components.shape[1])
+        lda.topic_word_prior_ = beta if beta.ndim else float(beta)
+        lda.bound_history_ = np.empty(0)
+        lda.restart_acceptance_ = np.empty(0)
+        lda.n_iter_ = lda.n_batch_iter_ = 0
+        return lda
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _ordered_as(counts, prior):
+    """The columns of `counts` in the order in which they fit the rows of a seeding prior best."""
+    log_prior = np.log(prior / prior.sum(axis=1, keepdims=True))
+    totals = np.maximum(counts.sum(axis=0), np.finfo(float).tiny)
+    topics, columns = linear_sum_assignment(log_prior @ (counts / totals), maximize=True)
+    return np.ascontiguousarray(counts[:, columns[np.argsort(topics)]])
+
+
+def _fingerprint(X):
+    """Tells whether a fit goes on with the data it was started on."""
+    return (X.shape, X.nnz, float(X.data.sum(dtype=np.float64)))
+
+
+def _active_weights(mass, alpha):
+    """Weights of the active topics as CSR rows that sum to 1; an empty document has its prior."""
+    largest = mass.max(axis=1, keepdims=True)
+    active = (mass > ACTIVE_TOL * largest) | (largest == 0)
+    weights = sp.csr_matrix(np.where(active, mass + alpha, 0))
+    totals = np.asarray(weights.sum(axis=1)).ravel()
+    weights.data /= np.repeat(totals, np.diff(weights.indptr)).astype(weights.dtype)
+    return weights

@@ -1,0 +1,450 @@
+"""The first topics: Bregman k-means++ for counts, anchor words, random.
+
+All return expected counts of words in topics, V x K, without the prior.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from sklearn_sparsepost._kernels._seeding import add_weighted_rows
+
+# About this many bytes of scratch at a time in the passes over all documents.
+BLOCK_BYTES = 32 * 2**20
+# Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
+TOPIC_BLOCK = 64
+
+
+def random_topics(n_features, n_components, rng):
+    """Gamma(100, 1/100) noise around 1: the usual start, poor for many topics.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of words, V.
+    n_components : int
+        Number of topics, K.
+    rng : np.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_features, n_components), float64
+        The first statistics.
+    """
+    return rng.gamma(100.0, 0.01, size=(n_features, n_components))
+
+
+def bregman_kmeans_plusplus(
+    X,
+    n_clusters,
+    *,
+    smoothing=0.03,
+    n_local_trials=8,
+    n_refine=1,
+    max_samples=50_000,
+    n_scored=4000,
+    random_state=None,
+):
+    r"""Hard clusters of documents by greedy k-means++ under the multinomial's Bregman divergence.
+
+    The divergence of a document of counts x, N in total, to a centre of counts c is
+
+    .. math:: D(x, c) = \sum_v x_v \log \frac{x_v / N}{(c_v + s_v) / \sum_u (c_u + s_u)},
+
+    that is N times the Kullback-Leibler divergence to the centre smoothed by s. Documents are drawn
+    as centres with probabilities proportional to their least divergence so far [1]_ [2]_; of
+    `n_local_trials` such draws a centre, the one that lowers the total most is kept [3]_. Hard
+    assignments of all documents to clusters (Lloyd steps) follow.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array of shape (n_samples, n_features)
+        Non-negative counts; rows may be empty.
+    n_clusters : int
+        Number of clusters, K. Clusters beyond the number of different documents stay empty.
+    smoothing : float or array-like of shape (n_features,), default=0.03
+        Pseudo-counts added to centres, positive.
+    n_local_trials : int, default=8
+        Draws a centre. With 1 (plain k-means++) the result depends heavily on the seed.
+    n_refine : int, default=1
+        Lloyd steps, at least 1: passes that assign each document anew to the nearest cluster, after
+        the first assignment to centre documents, which comes for free.
+    max_samples : int, default=50_000
+        Of more documents than this, a random subset of this size serves for the centres and for
+        all steps but the last.
+    n_scored : int, default=4000
+        The draws for a centre are compared on this many documents, drawn in proportion to length.
+    random_state : int or np.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,), intp
+        Each document's cluster; 0 for empty documents.
+    counts : ndarray of shape (n_features, n_clusters), float64, C-contiguous
+        The words' counts in each cluster, all documents together.
+
+    References
+    ----------
+    .. [1] M. R. Ackermann and J. Bloemer, "Coresets and approximate clustering for Bregman
+       divergences", SODA 2009.
+    .. [2] M. C. Hughes and E. B. Sudderth, "Fast learning of clusters and topics via sparse
+       posteriors", arXiv:1609.07521, 2016.
+    .. [3] D. Arthur and S. Vassilvitskii, "k-means++: The advantages of careful seeding",
+       SODA 2007.
+    """
+    rng = np.random.default_rng(random_state)
+    X = _canonical(X)
+    smoothing = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), X.shape[1])
+    sample = _subset(X, max_samples, rng)
+    _, labels = _choose_centres(sample, n_clusters, smoothing, n_local_trials, n_scored, rng)
+    counts = _sum_by_label(sample, labels, n_clusters)
+    for step in range(n_refine):
+        documents = X if step == n_refine - 1 else sample
+        labels = _nearest(documents, counts, smoothing)
+        counts = _sum_by_label(documents, labels, n_clusters)
+    return labels, counts.T.tocsr().toarray()
+
+
+# ---------------------------------------------------------------------------- k-means++
+
+
+class _Divergence:
+    """Divergences of all documents to a centre document, from the centre's words alone.
+
+    D(x, c) = own + N log(C + S) - sum_v x_v log s_v - sum_{v in c} x_v log((c_v + s_v) / s_v),
+    with own = sum_v x_v log(x_v / N): an inverted index finds the documents of a centre's words.
+    """
+
+    def __init__(self, X, smoothing):
+        self.smoothing = smoothing
+        self.smoothing_total = smoothing.sum()
+        self.tokens = _row_sums(X, X.data)
+        by_word = X.T.tocsr()
+        self.by_word = by_word.indptr, by_word.indices, by_word.data
+        rows = _row_of_entry(X)
+        terms = np.log(X.data / self.tokens[rows]) - np.log(smoothing)[X.indices]
+        self.constant = _row_sums(X, X.data * terms)
+
+    def __call__(self, words, counts):
+        """Divergences, (n_samples,), to the centre with these counts of these words."""
+        out = np.zeros(len(self.tokens))
+        weight = -np.log1p(counts / self.smoothing[words])
+        add_weighted_rows(*self.by_word, words.astype(self.by_word[1].dtype), weight, out)
+        out += self.constant
+        out += np.log(counts.sum() + self.smoothing_total) * self.tokens
+        return np.maximum(out, 0, out=out)
+
+    def to_itself(self, X):
+        """Divergence of each of the documents to itself as a centre."""
+        gain = _row_sums(X, X.data * np.log1p(X.data / self.smoothing[X.indices]))
+        return self.constant + self.tokens * np.log(self.tokens + self.smoothing_total) - gain
+
+
+def _choose_centres(X, n_clusters, smoothing, n_trials, n_scored, rng):
+    """Greedy k-means++: rows of `X` for centres, all different, and the nearest to each row."""
+    divergence = _Divergence(X, smoothing)
+    scored, importance = _scored_documents(divergence.tokens, n_scored, rng)
+    to_scored = _Divergence(X[scored], smoothing)
+    # A document gains nothing by becoming a centre if another is as good as itself: duplicates.
+    floor = divergence.to_itself(X) + 1e-9 * (1 + divergence.tokens)
+    # Before the first centre: the divergence to the whole corpus.
+    least = divergence(*_corpus_counts(X))
+    least[divergence.tokens == 0] = 0
+    nearest, closest = np.zeros(X.shape[0], dtype=np.intp), np.full(X.shape[0], np.inf)
+    centres = []
+    while len(centres) < n_clusters and least.any():
+        drawn = np.unique(_draw(least, n_trials, rng))
+        now = least[scored]
+        # A sum, not a BLAS product: that may depend on the number of threads.
+        left = [(np.minimum(to_scored(*_row(X, d)), now) * importance).sum() for d in drawn]
+        best = drawn[np.argmin(left)]
+        distance = divergence(*_row(X, best))
+        nearest[distance < closest] = len(centres)
+        np.minimum(closest, distance, out=closest)
+        distance[distance <= floor] = 0
+        np.minimum(least, distance, out=least)
+        least[best] = 0
+        centres.append(best)
+    return np.array(centres, dtype=np.intp), nearest
+
+
+def _corpus_counts(X):
+    """Words of the corpus and their counts."""
+    words = np.unique(X.indices)
+    return words, np.bincount(X.indices, X.data, minlength=X.shape[1])[words]
+
+
+def _row(X, row):
+    """Words of a document and their counts."""
+    entries = slice(X.indptr[row], X.indptr[row + 1])
+    return X.indices[entries], X.data[entries]
+
+
+def _scored_documents(tokens, n_scored, rng):
+    """About `n_scored` documents and weights with which their sums estimate those of all.
+
+    Each is drawn with probability min(1, proportional to length): the few long documents hold most
+    of the divergence and must all be among them.
+    """
+    filled = np.flatnonzero(tokens)
+    if len(filled) <= n_scored:
+        return filled, np.ones(len(filled))
+    # With the i longest certain, the probabilities of the others have to sum to n_scored - i.
+    rest = np.cumsum(np.sort(tokens))[::-1][:n_scored]
+    rate = np.max(np.arange(n_scored, 0, -1) / rest)
+    probability = np.minimum(rate * tokens, 1)
+    scored = np.flatnonzero(rng.random(len(tokens)) < probability)
+    return scored, 1 / probability[scored]
+
+
+def _draw(weight, size, rng):
+    """Indices drawn with replacement, proportional to weights; never one of weight zero."""
+    cumulated = np.cumsum(weight)
+    positive = np.flatnonzero(weight)
+    drawn = np.searchsorted(cumulated, rng.random(size) * cumulated[-1], side="right")
+    return np.minimum(drawn, positive[-1])
+
+
+# ---------------------------------------------------------------------------- hard assignment
+
+
+def _nearest(X, counts, smoothing):
+    """The cluster of least divergence of each document; clusters without words get none.
+
+    `counts` is CSR, clusters x words; ties go to the first cluster.
+    """
+    # The dense tables are float32: their rows are read once a token and should stay in cache.
+    X = sp.csr_array((X.data.astype(np.float32), X.indices, X.indptr), shape=X.shape)
+    filled = np.flatnonzero(np.diff(counts.indptr))
+    best = np.full(X.shape[0], -np.inf, dtype=np.float32)
+    labels = np.zeros(X.shape[0], dtype=np.intp)
+    for start in range(0, len(filled), TOPIC_BLOCK):
+        block = filled[start : start + TOPIC_BLOCK]
+        table = _log_topics(counts[block], smoothing)
+        for rows in _row_blocks(X.shape[0], 4 * len(block)):
+            score = X[rows] @ table
+            winner = score.argmax(axis=1)
+            value = score[np.arange(len(score)), winner]
+            better = np.flatnonzero(value > best[rows])
+            best[rows][better] = value[better]
+            labels[rows][better] = block[winner[better]]
+    return labels
+
+
+def _log_topics(counts, smoothing):
+    """log((c_kv + s_v) / sum_u (c_ku + s_u)), words x clusters, float32, from CSR counts."""
+    table = np.empty((counts.shape[1], counts.shape[0]), dtype=np.float32)
+    log_total = np.log(_row_sums(counts, counts.data) + smoothing.sum())
+    np.subtract.outer(np.log(smoothing), log_total, out=table, casting="same_kind")
+    rows = _row_of_entry(counts)
+    table[counts.indices, rows] = np.log(counts.data + smoothing[counts.indices]) - log_total[rows]
+    return table
+
+
+def _sum_by_label(X, labels, n_clusters):
+    """Counts of words in clusters, CSR of shape (n_clusters, n_features)."""
+    n = X.shape[0]
+    member = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(n_clusters, n))
+    return sp.csr_array(member @ X)
+
+
+# ---------------------------------------------------------------------------- anchor words
+
+
+def anchor_words(
+    X,
+    n_components,
+    *,
+    min_df=None,
+    n_projections=1000,
+    max_iter=100,
+    tol=1e-4,
+    random_state=None,
+):
+    r"""Topics from anchor words: separable factorisation of word co-occurrences.
+
+    Each topic is thought to have an anchor: a word that no other topic uses [1]_. Then every word's
+    row of the row-normalised co-occurrence matrix is a mixture of the anchors' rows,
+
+    .. math:: \bar Q_i = \sum_k C_{ik} \bar Q_{s_k}, \quad C_{ik} = p(topic\ k | word\ i).
+
+    Anchors are the words farthest from the span of those before (Alg. 4 of [1]_); C is found by
+    least squares on the simplex (Alg. 3, RecoverL2).
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array of shape (n_samples, n_features)
+        Non-negative counts. Documents of one token and less say nothing of co-occurrence.
+    n_components : int
+        Number of topics, K. Topics for which no anchor is left stay empty.
+    min_df : int, default=None
+        An anchor is in at least so many documents. By default 10, or a thousandth of the documents
+        if that is more; if too few words are, in 1.
+    n_projections : int, default=1000
+        Rows of co-occurrences longer than five times this are randomly projected to this length.
+    max_iter : int, default=100
+        The most iterations of accelerated projected gradient.
+    tol : float, default=1e-4
+        The iterations stop once no weight moves by more.
+    random_state : int or np.random.Generator
+        Source of the projection.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_features, n_components), float64, C-contiguous
+        Each word's total count, shared between topics as C says.
+
+    References
+    ----------
+    .. [1] S. Arora, R. Ge, Y. Halpern, D. Mimno, A. Moitra, D. Sontag, Y. Wu and M. Zhu, "A
+       practical algorithm for topic modeling with provable guarantees", ICML 2013.
+    """
+    rng = np.random.default_rng(random_state)
+    X = _canonical(X)
+    total = np.bincount(X.indices, X.data, minlength=X.shape[1])
+    counts = np.zeros((X.shape[1], n_components))
+    with threadpool_limits(limits=1, user_api="blas"):  # the bits may depend on the threads
+        rows, seen = _cooccurrence(X, n_projections, rng)
+        anchors = _find_anchors(rows, _candidates(X, seen, n_components, min_df), n_components)
+        if len(anchors):
+            weights = _simplex_least_squares(rows, rows[anchors], max_iter, tol)
+            counts[:, : len(anchors)] = weights * total[:, None]
+        elif X.nnz:  # no two tokens meet anywhere: one topic of everything
+            counts[:, 0] = total
+    return counts
+
+
+def _cooccurrence(X, n_projections, rng):
+    """Row-normalised co-occurrences, float32, perhaps projected; and which words have any.
+
+    Q = H'H - diag(h), H_dv = x_dv / sqrt(N_d (N_d - 1)), h_v = sum_d x_dv / (N_d (N_d - 1)): a
+    token does not meet itself, which makes Q unbiased (Arora et al. 2013, supplement).
+    """
+    tokens = _row_sums(X, X.data)
+    X, tokens = X[tokens > 1], tokens[tokens > 1]
+    scale = 1 / (tokens * (tokens - 1))
+    rows = _row_of_entry(X)
+    itself = np.bincount(X.indices, X.data * scale[rows], minlength=X.shape[1])
+    H = sp.csr_array((X.data * np.sqrt(scale)[rows], X.indices, X.indptr), shape=X.shape)
+    by_word = H.T.tocsr()
+    row_sum = by_word @ _row_sums(H, H.data) - itself
+    seen = row_sum > 1e-12 * max(row_sum.max(initial=0), 1e-300)
+    V = X.shape[1]
+    if 5 * n_projections >= V:
+        Q = (by_word @ H).toarray()
+        Q[np.diag_indices(V)] -= itself
+        Q = Q.astype(np.float32)
+    else:
+        Q = np.empty((V, n_projections), dtype=np.float32)
+        H32, by_word32 = H.astype(np.float32), by_word.astype(np.float32)
+        for columns in _row_blocks(n_projections, 4 * (V + X.shape[0])):
+            width = columns.stop - columns.start
+            noise = rng.standard_normal((V, width), dtype=np.float32)
+            noise *= np.float32(n_projections**-0.5)
+            Q[:, columns] = by_word32 @ (H32 @ noise) - itself.astype(np.float32)[:, None] * noise
+    Q[~seen] = 0
+    Q /= np.where(seen, row_sum, 1)[:, None].astype(np.float32)
+    return Q, seen
+
+
+def _candidates(X, seen, n_components, min_df):
+    """Words that may be anchors: those of enough documents."""
+    df = np.bincount(X.indices, minlength=X.shape[1])
+    if min_df is None:
+        min_df = max(10, X.shape[0] // 1000)
+    frequent = np.flatnonzero(seen & (df >= min_df))
+    return frequent if len(frequent) >= n_components else np.flatnonzero(seen)
+
+
+def _find_anchors(rows, candidates, n_anchors):
+    """Words farthest from the span of those before: stable Gram-Schmidt (Arora 2013, Alg. 4)."""
+    points = rows[candidates]
+    remaining = np.einsum("ij,ij->i", points, points, dtype=np.float64)
+    # Beyond rounding errors of float32 nothing is left to span.
+    smallest = 1e-6 * remaining.max(initial=0)
+    basis = np.empty((n_anchors, rows.shape[1]))
+    anchors = []
+    while len(anchors) < min(n_anchors, len(candidates)):
+        far = int(np.argmax(remaining))
+        if remaining[far] <= smallest:
+            break
+        direction = points[far].astype(np.float64)
+        done = basis[: len(anchors)]
+        for _ in range(2):  # once is not orthogonal to working precision
+            direction -= done.T @ (done @ direction)
+        direction /= np.linalg.norm(direction)
+        basis[len(anchors)] = direction
+        anchors.append(far)
+        remaining -= np.square(points @ direction.astype(np.float32), dtype=np.float64)
+        remaining[far] = 0
+    return candidates[np.array(anchors, dtype=np.intp)]
+
+
+def _simplex_least_squares(targets, basis, max_iter, tol):
+    """Rows of convex weights whose mixtures of `basis` are nearest to `targets` (RecoverL2).
+
+    Accelerated projected gradient (Beck and Teboulle 2009), all rows at once.
+    """
+    gram = basis @ basis.T
+    step = np.float32(1 / np.linalg.eigvalsh(gram.astype(np.float64))[-1])
+    pull = targets @ basis.T
+    weights = np.full(pull.shape, 1 / len(basis), dtype=np.float32)
+    ahead, momentum = weights, 1.0
+    for _ in range(max_iter):
+        new = _project_to_simplex(ahead - step * (ahead @ gram - pull))
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        moved = new - weights
+        ahead = new + np.float32((momentum - 1) / following) * moved
+        weights, momentum = new, following
+        if np.abs(moved).max() < tol:
+            break
+    return weights
+
+
+def _project_to_simplex(points):
+    """Each row's nearest point with entries >= 0 that sum to 1 (Duchi et al. 2008, Fig. 1)."""
+    ordered = -np.sort(-points, axis=1)
+    rank = np.arange(1, points.shape[1] + 1, dtype=points.dtype)
+    excess = (np.cumsum(ordered, axis=1) - 1) / rank
+    last = np.count_nonzero(ordered > excess, axis=1) - 1
+    return np.maximum(points - np.take_along_axis(excess, last[:, None], axis=1), 0)
+
+
+# ---------------------------------------------------------------------------- sparse helpers
+
+
+def _canonical(X):
+    """CSR of float64 counts with neither duplicates nor stored zeros; the input stays as it is."""
+    data = X.data.astype(np.float64)
+    X = sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    if not X.has_canonical_format or not data.all():
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
+
+
+def _subset(X, size, rng):
+    """At most `size` documents, drawn at random, in their order."""
+    if X.shape[0] <= size:
+        return X
+    return X[np.sort(rng.choice(X.shape[0], size, replace=False))]
+
+
+def _row_of_entry(X):
+    """The row that each stored entry is in."""
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def _row_sums(X, data):
+    """Sums of `data`, one an entry of `X`, by row; exact zeros for empty rows."""
+    return np.bincount(_row_of_entry(X), data, minlength=X.shape[0])
+
+
+def _row_blocks(n, bytes_a_row):
+    """Slices that cover range(n), each of about BLOCK_BYTES."""
+    size = max(1, BLOCK_BYTES // max(1, bytes_a_row))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))

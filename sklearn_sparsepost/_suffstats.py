@@ -1,0 +1,150 @@
+"""Sufficient statistics that add: all that a global step and the bound need of the data."""
+
+import numpy as np
+
+from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._parallel import threads_for
+
+
+class TopicCounts:
+    """Expected counts of a few words in a few topics, stored sparsely.
+
+    Parameters
+    ----------
+    words : ndarray of shape (n_words,), int32
+        Distinct words.
+    row_ptr : ndarray of shape (n_words + 1,), int64
+        Word ``words[w]`` has its entries at ``row_ptr[w]:row_ptr[w + 1]``.
+    topics : ndarray of shape (n_stored,), int32
+        Topics, once each a word.
+    counts : ndarray of shape (n_stored,)
+        Expected counts.
+    """
+
+    def __init__(self, words, row_ptr, topics, counts):
+        self.words = words
+        self.row_ptr = row_ptr
+        self.topics = topics
+        self.counts = counts
+
+    def add_to(self, table, factor, n_threads=1):
+        """Add ``factor`` times these counts to ``table``, (n_features, n_topics), in place."""
+        n_threads = threads_for(self.counts.size, n_threads)
+        kernels.add_counts(
+            table, self.words, self.row_ptr, self.topics, self.counts, factor, n_threads
+        )
+
+    @property
+    def nbytes(self):
+        """Memory in bytes."""
+        parts = (self.words, self.row_ptr, self.topics, self.counts)
+        return sum(part.nbytes for part in parts)
+
+
+class SuffStats:
+    """Named arrays with a component axis, and named scalars, that add, scale and lose components.
+
+    A common factor is kept aside, so that scaling costs nothing: the value of an entry is
+    ``factor * stats[name]``.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray or TopicCounts
+        The statistics a component has a share of.
+    axes : dict of str to int
+        Which axis of each array runs over components.
+    scalars : dict of str to float
+        The statistics of the data as a whole.
+    """
+
+    def __init__(self, arrays, axes, scalars):
+        self.arrays = arrays
+        self.axes = axes
+        self.scalars = scalars
+        self.factor = 1.0
+
+    def __getitem__(self, name):
+        return self.arrays[name] if name in self.arrays else self.scalars[name]
+
+    def copy(self):
+        """A copy that shares nothing."""
+        new = SuffStats(
+            {name: array.copy() for name, array in self.arrays.items()},
+            self.axes,
+            dict(self.scalars),
+        )
+        new.factor = self.factor
+        return new
+
+    def add(self, other, factor=1.0, n_threads=1):
+        """Add ``factor`` times other statistics, in place.
+
+        Parameters
+        ----------
+        other : SuffStats
+            Of the same names; tables may be :class:`TopicCounts` there.
+        factor : float, default=1.0
+            What to multiply `other` by; -1 takes away what was added.
+        n_threads : int, default=1
+            Number of OpenMP threads.
+
+        Returns
+        -------
+        self : SuffStats
+            These statistics.
+        """
+        factor = factor * other.factor / self.factor
+        for name, array in other.arrays.items():
+            if isinstance(array, TopicCounts):
+                array.add_to(self.arrays[name], factor, n_threads)
+            else:
+                self.arrays[name] += factor * array
+        for name, value in other.scalars.items():
+            self.scalars[name] += factor * value
+        return self
+
+    def scale(self, factor):
+        """Multiply everything by ``factor``, in place and in constant time."""
+        self.factor *= factor
+        if not 1e-100 < self.factor < 1e100:
+            for array in self.arrays.values():
+                array *= self.factor
+            for name in self.scalars:
+                self.scalars[name] *= self.factor
+            self.factor = 1.0
+        return self
+
+    def clear(self):
+        """Set everything to zero, in place."""
+        for array in self.arrays.values():
+            array[...] = 0
+        for name in self.scalars:
+            self.scalars[name] = 0.0
+        self.factor = 1.0
+        return self
+
+    def merge(self, kept, absorbed):
+        """Add component ``absorbed`` to component ``kept`` and drop it, as new statistics."""
+        new = self.copy()
+        for name, array in new.arrays.items():
+            view = np.moveaxis(array, self.axes[name], 0)
+            view[kept] += view[absorbed]
+        return new.drop(absorbed)
+
+    def drop(self, component):
+        """These statistics without one component."""
+        n = next(iter(self.arrays.values())).shape[next(iter(self.axes.values()))]
+        return self.reorder(np.delete(np.arange(n), component))
+
+    def reorder(self, order):
+        """These statistics with components taken in a new order."""
+        new = SuffStats(
+            {
+                name: np.ascontiguousarray(np.take(array, order, axis=self.axes[name]))
+                for name, array in self.arrays.items()
+            },
+            self.axes,
+            dict(self.scalars),
+        )
+        new.factor = self.factor
+        return new

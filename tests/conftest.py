@@ -1,0 +1,51 @@
+"""Fixtures that more than one test file uses."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sklearn_sparsepost.datasets import make_lda_corpus
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+REASON = "needs the real corpora of ../shared, which this checkout is without"
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    """A small corpus drawn from LDA: 300 documents, 120 words, 6 topics."""
+    return make_lda_corpus(300, 120, 6, doc_length=60, random_state=0)[0]
+
+
+@pytest.fixture(scope="session")
+def real_corpus():
+    """A function that reads a real corpus, or skips."""
+
+    def read(name):
+        path = SHARED / "data" / name / "X.npz"
+        if not path.exists():
+            pytest.skip(REASON)
+        return sp.load_npz(path)
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def judge():
+    """The held-out judge of ../shared, or a skip."""
+    folder = SHARED / "eval"
+    if not (folder / "heldout.py").exists():
+        pytest.skip(REASON)
+    sys.path.insert(0, str(folder))
+    try:
+        import heldout
+    finally:
+        sys.path.remove(str(folder))
+    return heldout
+
+
+@pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
+def dtype(request):
+    return request.param

@@ -1,0 +1,71 @@
+"""scikit-learn's own checks, and the ones that check_estimator leaves out."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks as checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_sparsepost import SparseLDA
+
+# The checks fit small data with many settings; the warning about few documents has its own test.
+# The checks mix data frames and arrays on purpose.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:n_components=.* is more than:UserWarning"),
+    pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names:UserWarning"),
+]
+
+ESTIMATORS = [
+    SparseLDA(n_components=3, random_state=0),
+    SparseLDA(n_components=3, sparsity_level=2, learning_method="online", random_state=0),
+    SparseLDA(n_components=3, sparsity_level=None, learning_method="batch", random_state=0),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        checks.check_param_validation,
+        checks.check_set_output_transform,
+        checks.check_set_output_transform_pandas,
+        checks.check_global_output_transform_pandas,
+        checks.check_dataframe_column_names_consistency,
+        checks.check_transformer_get_feature_names_out,
+        checks.check_transformer_get_feature_names_out_pandas,
+        checks.check_n_features_in_after_fitting,
+    ],
+)
+def test_checks_that_check_estimator_leaves_out(check):
+    check("SparseLDA", SparseLDA(n_components=3, random_state=0))
+
+
+TEXTS = ["topic models of text", "text and words", "words of topic models", "cats and dogs"] * 5
+
+
+def test_grid_search_over_topics_sparsity_and_learning_rate():
+    pipeline = make_pipeline(CountVectorizer(), SparseLDA(random_state=0, max_iter=3))
+    grid = {
+        "sparselda__n_components": [2, 3],
+        "sparselda__sparsity_level": [1, None],
+        "sparselda__learning_decay": [0.6, 0.9],
+        "sparselda__learning_method": ["online"],
+    }
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(TEXTS)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+    assert search.transform(TEXTS).shape == (20, search.best_params_["sparselda__n_components"])
+
+
+def test_clone_and_set_output():
+    lda = clone(SparseLDA(n_components=3, random_state=0)).set_output(transform="pandas")
+    X = CountVectorizer().fit_transform(TEXTS)
+    frame = lda.fit_transform(X)
+    assert list(frame.columns) == ["sparselda0", "sparselda1", "sparselda2"]

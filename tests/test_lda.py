@@ -1,0 +1,397 @@
+"""SparseLDA is right: against enumeration, scikit-learn, and its own bound."""
+
+import numpy as np
+import pytest
+import reference
+import scipy.sparse as sp
+from scipy.special import gammaln, psi
+from sklearn.base import clone
+from sklearn.decomposition import LatentDirichletAllocation
+
+from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
+
+METHODS = ["batch", "online", "memoized"]
+
+
+def full_bound(lda, X, L):
+    """The bound with every term written out, of documents one obvious step from their fit."""
+    elog_phi = reference.expected_log_topics(lda.components_)
+    prior = np.broadcast_to(lda.topic_word_prior_, lda.components_.shape)
+    alpha = lda.doc_topic_prior_
+    total = reference.topics_bound(lda.components_, prior)
+    for row, weights in zip(X, lda.transform(X), strict=True):
+        words = np.flatnonzero(row)
+        theta = weights * (row.sum() + alpha.sum())
+        resp = reference.responsibilities(elog_phi[:, words].T + psi(theta), L)
+        total += reference.document_bound(words, row[words], resp, elog_phi, alpha)
+    return total
+
+
+# ---------------------------------------------------------------------- the bound
+
+TINY = np.array([[2, 1, 0, 0], [0, 1, 2, 0], [1, 0, 0, 2]])
+
+
+@pytest.mark.parametrize("L", [1, 2, None])
+@pytest.mark.parametrize("method", METHODS)
+def test_bound_is_below_the_evidence_of_a_tiny_corpus(L, method):
+    alpha, eta = np.array([0.4, 0.7]), np.full((2, 4), 0.5)
+    evidence = reference.log_evidence(TINY, alpha, eta)
+    best = -np.inf
+    for seed in range(3):
+        lda = SparseLDA(
+            2,
+            sparsity_level=L,
+            doc_topic_prior=alpha,
+            topic_word_prior=0.5,
+            learning_method=method,
+            init="random",
+            n_batches=2,
+            batch_size=2,
+            max_iter=30,
+            tol=0,
+            mean_change_tol=1e-7,
+            max_doc_update_iter=1000,
+            random_state=seed,
+        ).fit(TINY.astype(np.float64))
+        assert (lda.bound_history_ <= evidence).all()
+        best = max(best, lda.bound_history_[-1])
+    assert evidence - best < 6.0  # a bound that lacks terms would be anywhere
+
+
+@pytest.mark.parametrize("L", [1, 2, 5])
+@pytest.mark.parametrize("prior", ["scalar", "vector", "matrix"])
+def test_bound_has_all_terms(L, prior):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.6, (12, 15)).astype(np.float64)
+    beta = {
+        "scalar": 0.3,
+        "vector": rng.uniform(0.1, 0.5, 15),
+        "matrix": rng.uniform(0.1, 0.5, (5, 15)),
+    }[prior]
+    alpha = rng.uniform(0.01, 0.03, 5)
+    lda = SparseLDA(
+        5,
+        sparsity_level=L,
+        doc_topic_prior=alpha,
+        topic_word_prior=beta,
+        max_iter=4,
+        tol=0,
+        restarts=0,
+        mean_change_tol=1e-10,
+        max_doc_update_iter=5000,
+        random_state=0,
+    ).fit(X)
+    assert lda.bound(X) == pytest.approx(full_bound(lda, X, L), rel=1e-7)
+
+
+def test_bound_of_training_data_continues_the_history(corpus):
+    for dtype, tol in ((np.float32, 1e-5), (np.float64, 1e-6)):
+        X = corpus.astype(dtype)
+        lda = SparseLDA(6, max_iter=40, tol=0, random_state=0).fit(X)
+        assert lda.bound(X) == pytest.approx(lda.bound_history_[-1], rel=1e-4)
+        assert lda.bound(X) >= lda.bound_history_[-1] - tol * abs(lda.bound_history_[-1])
+
+
+@pytest.mark.parametrize("L", [1, 3, None])
+@pytest.mark.parametrize("n_batches", [1, 4])
+def test_bound_rises_where_theory_says_so(corpus, L, n_batches):
+    # Documents that start from where they were: every step is one of coordinate ascent.
+    lda = SparseLDA(
+        6,
+        sparsity_level=L,
+        doc_start="warm",
+        n_batches=n_batches,
+        max_iter=25,
+        tol=0,
+        mean_change_tol=1e-6,
+        restarts=2,
+        random_state=0,
+    ).fit(corpus.astype(np.float64))
+    rises = np.diff(lda.bound_history_)
+    assert (rises > -1e-7 * abs(lda.bound_history_[0])).all()
+    assert rises.sum() > 0 or L == 1  # hard assignments may be stuck at once
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+def test_bound_hardly_falls_from_cold_starts(corpus, method):
+    lda = SparseLDA(6, learning_method=method, max_iter=20, tol=0, random_state=0).fit(corpus)
+    assert (np.diff(lda.bound_history_) > -1e-4 * abs(lda.bound_history_[0])).all()
+
+
+def test_online_bound_is_that_of_batch_when_the_step_is_one(corpus):
+    X = corpus.astype(np.float64)
+    common = {"init": np.random.default_rng(0).gamma(1, 1, (6, 120)) + 0.1, "tol": 0}
+    online = SparseLDA(
+        6, learning_method="online", batch_size=300, learning_offset=0, max_iter=1, **common
+    ).fit(X)
+    batch = SparseLDA(6, learning_method="batch", max_iter=1, **common).fit(X)
+    np.testing.assert_allclose(online.components_, batch.components_, rtol=1e-9)
+    np.testing.assert_allclose(online.bound_history_, batch.bound_history_, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- against scikit-learn
+
+
+def sklearn_passes(X, start, n_passes, alpha, eta, n_iter):
+    """scikit-learn's own batch passes from given topics, documents from uniform weights."""
+    theirs = LatentDirichletAllocation(
+        len(start), doc_topic_prior=alpha, mean_change_tol=0.0, max_doc_update_iter=n_iter
+    )
+    theirs._init_latent_vars(X.shape[1])
+    theirs.components_ = start
+    theirs.exp_dirichlet_component_ = np.exp(reference.expected_log_topics(start))
+    for _ in range(n_passes):
+        _, counts = theirs._e_step(X, cal_sstats=True, random_init=False)
+        theirs.components_ = eta + counts
+        theirs.exp_dirichlet_component_ = np.exp(reference.expected_log_topics(theirs.components_))
+    return theirs
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5])
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+def test_dense_learning_equals_scikit_learn(corpus, alpha, method, dtype):
+    X = corpus.astype(dtype)
+    rng = np.random.default_rng(0)
+    start = X[rng.choice(300, 5, replace=False)].toarray().astype(np.float64) * 5 + 0.5
+    theirs = sklearn_passes(X.astype(np.float64), start, 4, alpha, 0.2, n_iter=21)
+    ours = SparseLDA(
+        5,
+        sparsity_level=None,
+        doc_topic_prior=alpha,
+        topic_word_prior=0.2,
+        learning_method=method,
+        n_batches=1,
+        init=start,
+        restarts=0,
+        max_iter=4,
+        tol=0,
+        mean_change_tol=0,
+        max_doc_update_iter=20,
+    ).fit(X)
+    assert ours.components_.dtype == dtype
+    tol = 5e-3 if dtype == np.float32 else 1e-6
+    np.testing.assert_allclose(ours.components_, theirs.components_, rtol=tol, atol=tol)
+    theirs.max_doc_update_iter = 22  # our masses are those after the responsibilities' last step
+    np.testing.assert_allclose(ours.transform(X), theirs.transform(X), atol=tol)
+
+
+# ---------------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("L", [2, 8, None])
+def test_bars_are_found(method, L):
+    X, topics, _ = make_bars(1000, doc_topic_prior=0.1, random_state=0)
+    lda = SparseLDA(
+        10, sparsity_level=L, learning_method=method, batch_size=100, random_state=0
+    ).fit(X)
+    overlap = np.minimum(topics[:, None], lda.topic_word_distr_[None]).sum(axis=2)
+    assert (overlap.max(axis=1) > 0.85).mean() >= (0.7 if L == 2 else 0.9)
+
+
+def test_statistics_account_for_every_token(corpus):
+    for method in ("batch", "memoized"):
+        lda = SparseLDA(6, learning_method=method, max_iter=3, random_state=0).fit(corpus)
+        tokens = lda.components_.sum(axis=0, dtype=np.float64) - 6 * 0.1
+        np.testing.assert_allclose(tokens, np.asarray(corpus.sum(axis=0)).ravel(), atol=1e-2)
+
+
+def test_memoized_does_not_forget_its_start(corpus):
+    common = {"n_batches": 10, "max_iter": 1, "tol": 0, "random_state": 0}
+    batch = SparseLDA(6, learning_method="batch", **common).fit(corpus)
+    memoized = SparseLDA(6, **common).fit(corpus)
+    assert memoized.score(corpus) > batch.score(corpus) - 0.02
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_warm_start_goes_on_exactly(corpus, method):
+    common = {"learning_method": method, "tol": 0, "random_state": 3, "batch_size": 50}
+    whole = SparseLDA(6, max_iter=6, **common).fit(corpus)
+    parts = SparseLDA(6, max_iter=3, warm_start=True, **common).fit(corpus).fit(corpus)
+    assert parts.n_iter_ == whole.n_iter_ == 6
+    assert parts.components_.tobytes() == whole.components_.tobytes()
+    assert parts.bound_history_.tobytes() == whole.bound_history_.tobytes()
+
+
+def test_warm_start_on_new_data_keeps_the_topics(corpus):
+    lda = SparseLDA(6, warm_start=True, random_state=0).fit(corpus)
+    before = lda.score(corpus)
+    lda.set_params(max_iter=1).fit(corpus[:250])
+    assert lda.score(corpus) > before - 0.1
+    with pytest.raises(ValueError, match="n_components=7.*6 fitted topics"):
+        lda.set_params(n_components=7).fit(corpus)
+
+
+def test_doc_start_warm_keeps_what_documents_had(corpus):
+    cold = SparseLDA(6, max_iter=4, tol=0, random_state=0, restarts=0).fit(corpus)
+    warm = clone(cold).set_params(doc_start="warm").fit(corpus)
+    assert not np.array_equal(cold.components_, warm.components_)
+    assert np.isfinite(warm.bound_history_).all()
+
+
+def test_tol_stops_and_zero_does_not(corpus):
+    assert SparseLDA(6, tol=0.05, max_iter=50, random_state=0).fit(corpus).n_iter_ < 50
+    assert SparseLDA(6, tol=0, max_iter=12, random_state=0).fit(corpus).n_iter_ == 12
+
+
+def test_evaluate_every(corpus):
+    lda = SparseLDA(6, tol=0, max_iter=5, evaluate_every=2, random_state=0).fit(corpus)
+    np.testing.assert_array_equal(np.isfinite(lda.bound_history_), [0, 1, 0, 1, 0])
+    lda = SparseLDA(6, max_iter=3, evaluate_every=0, random_state=0).fit(corpus)
+    assert lda.n_iter_ == 3 and np.isnan(lda.bound_history_).all()
+
+
+def test_restarts_are_reported(corpus):
+    lda = SparseLDA(6, max_iter=3, tol=0, random_state=0).fit(corpus)
+    assert lda.restart_acceptance_.shape == (3,)
+    assert ((lda.restart_acceptance_ > 0) & (lda.restart_acceptance_ < 1)).all()
+    lda = SparseLDA(6, max_iter=2, tol=0, restarts=0, random_state=0).fit(corpus)
+    assert np.isnan(lda.restart_acceptance_).all()
+
+
+def test_verbose_prints_a_line_a_pass(corpus, capsys):
+    SparseLDA(6, max_iter=2, tol=0, verbose=1, random_state=0).fit(corpus)
+    out = capsys.readouterr().out
+    assert "pass 1, bound per token" in out and "of restarts accepted" in out
+
+
+# ---------------------------------------------------------------------- starts and priors
+
+
+@pytest.mark.parametrize("init", ["k-means++", "random", "anchor"])
+def test_every_start_learns(corpus, init):
+    lda = SparseLDA(6, init=init, random_state=0, max_iter=10).fit(corpus)
+    blank = np.ones_like(lda.components_)
+    assert lda.score(corpus) > SparseLDA.from_topics(blank).score(corpus) + 0.3
+
+
+def test_array_starts(corpus):
+    start = SparseLDA(6, max_iter=5, random_state=0).fit(corpus)
+    same = SparseLDA(6, init=start.components_, max_iter=0).fit(corpus)
+    np.testing.assert_allclose(same.components_, start.components_, rtol=1e-5)
+    assert same.n_iter_ == 0 and same.bound_history_.shape == (0,)
+    probabilities = SparseLDA(6, init=start.topic_word_distr_, max_iter=0).fit(corpus)
+    np.testing.assert_allclose(probabilities.topic_word_distr_, start.topic_word_distr_, atol=5e-3)
+
+
+@pytest.mark.parametrize("init", ["k-means++", "random", "anchor"])
+def test_seeded_topics_come_out_where_they_were_seeded(init):
+    X, topics, _ = make_lda_corpus(500, 120, 6, doc_length=60, random_state=0)
+    order = [3, 0, 5, 1, 4, 2]
+    prior = np.full((6, 120), 0.05)
+    for k, true in enumerate(order):
+        prior[k, np.argsort(topics[true])[-3:]] = 20.0
+    lda = SparseLDA(6, topic_word_prior=prior, init=init, random_state=0).fit(X)
+    overlap = np.minimum(lda.topic_word_distr_[:, None], topics[None]).sum(axis=2)
+    np.testing.assert_array_equal(overlap.argmax(axis=1), order)
+
+
+def test_asymmetric_alpha_orders_the_topics(corpus):
+    alpha = np.array([2.0, 0.01, 0.01, 0.01, 0.01, 0.01])
+    lda = SparseLDA(6, doc_topic_prior=alpha, random_state=0).fit(corpus)
+    np.testing.assert_array_equal(lda.doc_topic_prior_, alpha)
+    empty = lda.transform(sp.csr_matrix((1, 120)))
+    np.testing.assert_allclose(empty[0], alpha / alpha.sum(), rtol=1e-5)
+
+
+# ---------------------------------------------------------------------- streams
+
+
+def test_partial_fit_learns_a_stream(corpus):
+    lda = SparseLDA(6, total_samples=300, learning_offset=1, random_state=0)
+    lda.partial_fit(corpus[:50])
+    first = lda.score(corpus)
+    for _ in range(3):
+        for start in range(0, 300, 50):
+            lda.partial_fit(corpus[start : start + 50])
+    assert lda.n_batch_iter_ == 19
+    assert lda.score(corpus) > first
+    tokens = lda.components_.sum(dtype=np.float64)
+    assert 0.5 < tokens / corpus.sum() < 2
+
+
+def test_partial_fit_follows_fit(corpus):
+    lda = SparseLDA(6, random_state=0, total_samples=300).fit(corpus)
+    before = lda.score(corpus)
+    lda.partial_fit(corpus[:100])
+    assert lda.score(corpus) > before - 0.1
+
+
+# ---------------------------------------------------------------------- using a fitted model
+
+
+def test_transform_rows_depend_on_themselves_alone(corpus):
+    lda = SparseLDA(6, random_state=0).fit(corpus)
+    whole = lda.transform(corpus)
+    np.testing.assert_allclose(whole.sum(axis=1), 1, rtol=1e-5)
+    for i in (0, 17, 299):
+        np.testing.assert_array_equal(lda.transform(corpus[i]), whole[[i]])
+
+
+def test_sparse_output(corpus):
+    dense = SparseLDA(6, sparsity_level=3, random_state=0).fit(corpus)
+    sparse = clone(dense).set_params(sparse_output=True).fit(corpus)
+    X = sp.vstack([corpus[:20], sp.csr_matrix((1, 120))], format="csr")
+    got, want = sparse.transform(X), dense.transform(X)
+    assert sp.issparse(got) and got.format == "csr" and got.shape == want.shape
+    np.testing.assert_allclose(np.asarray(got.sum(axis=1)).ravel(), 1, rtol=1e-5)
+    assert got[:20].nnz < 20 * 6
+    np.testing.assert_allclose(got.toarray(), want, atol=0.06)
+
+
+def test_from_topics_of_other_libraries(corpus):
+    theirs = LatentDirichletAllocation(6, random_state=0, max_iter=20).fit(corpus)
+    ours = SparseLDA.from_topics(
+        theirs.components_,
+        doc_topic_prior=1 / 6,
+        sparsity_level=None,
+        restarts=0,
+        mean_change_tol=1e-4,
+    )
+    np.testing.assert_allclose(ours.transform(corpus), theirs.transform(corpus), atol=0.02)
+    known = SparseLDA.from_topics(
+        theirs.components_ / theirs.components_.sum(axis=1, keepdims=True)
+    )
+    assert known.score(corpus) == pytest.approx(ours.score(corpus), abs=0.1)
+    assert known.transform(corpus[:5]).shape == (5, 6)
+    named = SparseLDA.from_topics(theirs.components_, feature_names=[f"w{i}" for i in range(120)])
+    assert list(named.feature_names_in_[:2]) == ["w0", "w1"]
+    with pytest.raises(ValueError, match="non-negative"):
+        SparseLDA.from_topics(-theirs.components_)
+
+
+def test_sample_draws_from_the_model(corpus):
+    lda = SparseLDA(6, random_state=0).fit(corpus)
+    X, weights = lda.sample(2000, doc_length=30, random_state=0)
+    assert X.shape == (2000, 120) and weights.shape == (2000, 6)
+    np.testing.assert_array_equal(np.asarray(X.sum(axis=1)).ravel(), 30)
+    frequency = np.asarray(X.mean(axis=0)).ravel() / 30
+    np.testing.assert_allclose(frequency, weights.mean(axis=0) @ lda.topic_word_distr_, atol=4e-3)
+
+
+def test_perplexity_and_feature_names(corpus):
+    lda = SparseLDA(6, random_state=0).fit(corpus)
+    assert lda.perplexity(corpus) == pytest.approx(np.exp(-lda.score(corpus)))
+    assert list(lda.get_feature_names_out()[:2]) == ["sparselda0", "sparselda1"]
+
+
+def test_pickles_carry_the_version(corpus):
+    import pickle
+
+    lda = SparseLDA(6, random_state=0, max_iter=2).fit(corpus)
+    twin = pickle.loads(pickle.dumps(lda))
+    np.testing.assert_array_equal(twin.transform(corpus), lda.transform(corpus))
+    state = lda.__getstate__()
+    state["_sparsepost_version"] = "0.0.1"
+    with pytest.warns(UserWarning, match="0.0.1"):
+        SparseLDA().__setstate__(state)
+
+
+def test_dirichlet_constants_are_in_the_bound():
+    # one document, one topic: the bound is the evidence, which is known in closed form
+    x = np.array([[3.0, 1.0, 0.0]])
+    lda = SparseLDA(1, topic_word_prior=0.5, doc_topic_prior=0.2, max_iter=2).fit(x)
+    evidence = gammaln(1.5) - gammaln(1.5 + 4) + (gammaln(0.5 + x) - gammaln(0.5)).sum()
+    np.testing.assert_allclose(lda.bound_history_, evidence, rtol=1e-12)

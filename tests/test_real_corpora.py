@@ -1,0 +1,48 @@
+"""What SparseLDA must reach on real corpora, judged by a script that knows nothing of it."""
+
+import numpy as np
+import pytest
+
+from sklearn_sparsepost import SparseLDA
+
+# The judge's scores of scikit-learn 1.9's LatentDirichletAllocation(200, doc_topic_prior=0.0025,
+# topic_word_prior=0.1, learning_method="batch", max_iter=30, random_state=0) on the same split.
+SKLEARN_30_PASSES = {"newsgroups20": -8.0, "nips": -7.5223}
+COMMON = {"n_components": 200, "max_iter": 8, "tol": 0, "random_state": 0}
+
+
+@pytest.fixture(scope="module", params=[("newsgroups20", 500), ("nips", 200)], ids=lambda p: p[0])
+def split(request, real_corpus, judge):
+    name, n_test = request.param
+    return name, *judge.train_test(real_corpus(name), n_test, seed=0)
+
+
+@pytest.fixture(scope="module")
+def sparse(split):
+    return SparseLDA(**COMMON).fit(split[1])
+
+
+def test_sparse_is_as_good_as_dense(split, sparse, judge):
+    _, X, X_test = split
+    dense = SparseLDA(**COMMON, sparsity_level=None).fit(X)
+    assert judge.score(sparse.components_, X_test) > judge.score(dense.components_, X_test) - 0.01
+
+
+def test_memoized_is_as_good_as_batch(split, sparse, judge):
+    _, X, X_test = split
+    batch = SparseLDA(**COMMON, learning_method="batch").fit(X)
+    assert judge.score(sparse.components_, X_test) > judge.score(batch.components_, X_test) - 0.02
+
+
+def test_better_than_thirty_passes_of_scikit_learn(split, sparse, judge):
+    name, _, X_test = split
+    assert judge.score(sparse.components_, X_test) > SKLEARN_30_PASSES[name]
+
+
+def test_bound_rises(sparse):
+    assert (np.diff(sparse.bound_history_) > 0).all()
+
+
+def test_own_score_agrees_with_the_judge(split, sparse, judge):
+    _, _, X_test = split
+    assert sparse.score(X_test) == pytest.approx(judge.score(sparse.components_, X_test), abs=0.01)
