@@ -87,14 +87,15 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
     n_batches : int, default=10
         Batches a pass of memoized learning, at most one a document.
 
-    batch_size : int, default=256
+    batch_size : int, default=1024
         Documents a batch in online learning.
 
     learning_decay : float, default=0.7
         Decay of the online step size, in (0.5, 1] for convergence; kappa in the literature.
 
-    learning_offset : float, default=10.0
-        Slows the first online steps down; tau_0 or delta in the literature.
+    learning_offset : float, default=64.0
+        Slows the first online steps down; tau_0 or delta in the literature. Larger than
+        scikit-learn's, since the steps should not forget a good start.
 
     total_samples : float, default=1e6
         Number of documents that a stream is thought to have, for :meth:`partial_fit` only.
@@ -247,9 +248,9 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         learning_method="memoized",
         init="k-means++",
         n_batches=10,
-        batch_size=256,
+        batch_size=1024,
         learning_decay=0.7,
-        learning_offset=10.0,
+        learning_offset=64.0,
         total_samples=1e6,
         max_iter=20,
         tol=1e-3,

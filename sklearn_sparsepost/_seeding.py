@@ -276,7 +276,7 @@ def anchor_words(
     Parameters
     ----------
     X : csr_matrix or csr_array of shape (n_samples, n_features)
-        Non-negative counts. Documents of one token and less say nothing of co-occurrence.
+        Non-negative counts. Documents of fewer than two tokens say nothing of co-occurrence.
     n_components : int
         Number of topics, K. Topics for which no anchor is left stay empty.
     min_df : int, default=None
@@ -310,7 +310,7 @@ def anchor_words(
         anchors = _find_anchors(rows, _candidates(X, seen, n_components, min_df), n_components)
         if len(anchors):
             weights = _simplex_least_squares(rows, rows[anchors], max_iter, tol)
-            counts[:, : len(anchors)] = weights * total[:, None]
+            counts[:, : len(anchors)] = weights * (total / weights.sum(axis=1))[:, None]
         elif X.nnz:  # no two tokens meet anywhere: one topic of everything
             counts[:, 0] = total
     return counts
@@ -323,7 +323,7 @@ def _cooccurrence(X, n_projections, rng):
     token does not meet itself, which makes Q unbiased (Arora et al. 2013, supplement).
     """
     tokens = _row_sums(X, X.data)
-    X, tokens = X[tokens > 1], tokens[tokens > 1]
+    X, tokens = X[tokens >= 2], tokens[tokens >= 2]
     scale = 1 / (tokens * (tokens - 1))
     rows = _row_of_entry(X)
     itself = np.bincount(X.indices, X.data * scale[rows], minlength=X.shape[1])
@@ -385,7 +385,7 @@ def _find_anchors(rows, candidates, n_anchors):
 def _simplex_least_squares(targets, basis, max_iter, tol):
     """Rows of convex weights whose mixtures of `basis` are nearest to `targets` (RecoverL2).
 
-    Accelerated projected gradient (Beck and Teboulle 2009), all rows at once.
+    Accelerated projected gradient (Beck and Teboulle 2009), all rows at once, in float32.
     """
     gram = basis @ basis.T
     step = np.float32(1 / np.linalg.eigvalsh(gram.astype(np.float64))[-1])
@@ -400,7 +400,7 @@ def _simplex_least_squares(targets, basis, max_iter, tol):
         weights, momentum = new, following
         if np.abs(moved).max() < tol:
             break
-    return weights
+    return weights.astype(np.float64)
 
 
 def _project_to_simplex(points):

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import pkgutil
 import re
 from pathlib import Path
 
@@ -13,7 +14,14 @@ from numpydoc.validate import ERROR_MSGS, validate
 import sklearn_sparsepost
 
 ROOT = Path(__file__).parents[1]
-MODULES = tuple(f"sklearn_sparsepost{m}" for m in ("", ".callbacks", ".datasets", ".metrics"))
+MODULES = (
+    "sklearn_sparsepost",
+    *(
+        f"sklearn_sparsepost.{info.name}"
+        for info in pkgutil.iter_modules(sklearn_sparsepost.__path__)
+        if not info.name.startswith("_")
+    ),
+)
 
 # Checks of numpydoc that are not made, and why.
 NOT_CHECKED = {

@@ -7,7 +7,7 @@ from sklearn_sparsepost import SparseLDA
 
 # The judge's scores of scikit-learn 1.9's LatentDirichletAllocation(200, doc_topic_prior=0.0025,
 # topic_word_prior=0.1, learning_method="batch", max_iter=30, random_state=0) on the same split.
-SKLEARN_30_PASSES = {"newsgroups20": -8.0, "nips": -7.5223}
+SKLEARN_30_PASSES = {"newsgroups20": -8.0873, "nips": -7.5223}
 COMMON = {"n_components": 200, "max_iter": 8, "tol": 0, "random_state": 0}
 
 
