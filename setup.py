@@ -34,6 +34,8 @@ FAST = (
         "-fno-signed-zeros",
         "-fassociative-math",
         "-ffinite-math-only",
+        # Python's own flags have -fwrapv, under which loops over int indices do not vectorise.
+        "-fno-wrapv",
     ]
 )
 # The hot kernels are compiled once a vector unit; which one runs is decided at import.

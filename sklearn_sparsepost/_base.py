@@ -87,8 +87,8 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
                 task.call_on_fit_task_begin(estimator=self, X=X)
                 wanted = self._bound_wanted(state.n_laps + 1)
                 state.history.append(lap(state, wanted))
-                state.n_laps += 1
                 state.acceptance.append(_acceptance(state.report))
+                state.n_laps += 1
                 self._log_lap(state)
                 stop = task.call_on_fit_task_end(
                     estimator=self,
@@ -109,6 +109,8 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         try:
             yield
         except KeyboardInterrupt:
+            # It may have come between a lap's entries and its count.
+            del state.history[state.n_laps :], state.acceptance[state.n_laps :]
             self._store(state, whole=True)
             raise
         self._store(state, whole=self.warm_start)
