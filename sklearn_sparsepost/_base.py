@@ -67,20 +67,21 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         """One integer that every random stream of a fit is keyed by."""
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _run_laps(self, X, state, lap):
+    def _run_laps(self, X, begin, lap):
         """Run laps until `max_iter`, convergence or a callback's stop, and set the attributes.
 
         Parameters
         ----------
         X : csr_matrix or csr_array
             The training data, for the callbacks.
-        state : FitState
-            Where the fit stands.
+        begin : callable
+            ``begin() -> FitState``, where the fit stands: the start, which callbacks time too.
         lap : callable
             ``lap(state, bound) -> bound``, one pass.
         """
         context = self._init_callback_context(max_subtasks=self.max_iter)
         context.call_on_fit_task_begin(estimator=self, X=X)
+        state = begin()
         with self._stored_at_the_end(state):
             for _ in range(self.max_iter):
                 task = context.subcontext(task_name="lap")

@@ -320,10 +320,14 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         X, dtype = self._validate_counts(X, reset=not goes_on)
         model = self._model(X.shape[1])
         self._check_corpus(X)
-        state = self._state_to_go_on(X) if goes_on else self._new_state(X, dtype)
-        state.dtype = dtype
         corpus = inference.Corpus(X, dtype, self.n_jobs)
-        self._run_laps(X, state, self._lap(model, corpus))
+
+        def begin():
+            state = self._state_to_go_on(X) if goes_on else self._new_state(X, dtype)
+            state.dtype = dtype
+            return state
+
+        self._run_laps(X, begin, self._lap(model, corpus))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

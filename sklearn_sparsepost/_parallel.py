@@ -144,7 +144,8 @@ def cut_batch(X, runs, size=CHUNK_SIZE):
     """Cut a batch's runs into chunks of about `size` stored entries, each a list of runs."""
     pieces, current, held = [], [], 0
     for start, stop in runs:
-        for run in split_rows(X.indptr, start, stop, size):
+        entries = int(X.indptr[stop]) - int(X.indptr[start])
+        for run in [(start, stop)] if entries <= size else split_rows(X.indptr, start, stop, size):
             entries = int(X.indptr[run[1]]) - int(X.indptr[run[0]])
             if current and held + entries > size:
                 pieces.append(current)

@@ -73,7 +73,7 @@ class _PassCallback:
         context : CallbackContext
             The task that begins; passes have the name "lap".
         """
-        if context.task_name == "lap":
+        if context.task_name != "lap" or context.task_id:  # the first pass is timed with the start
             self._running[estimator].begun = perf_counter()
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
@@ -103,9 +103,6 @@ class _PassCallback:
 
     def _start(self, estimator):
         return _Run()
-
-    def _after_pass(self, fitted_estimator, run):
-        raise NotImplementedError
 
     def _after_fit(self, estimator, run):
         return False
@@ -158,9 +155,6 @@ class _Monitor(_PassCallback):
         measured = self._measure(fitted_estimator)
         run.rows.append({"n_iter": fitted_estimator.n_iter_, "seconds": run.seconds, **measured})
         return False
-
-    def _measure(self, fitted_estimator):
-        raise NotImplementedError
 
     def __getstate__(self):
         # Another thread may be writing to the lists while this one pickles.

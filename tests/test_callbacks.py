@@ -358,7 +358,7 @@ def test_copy_made_during_a_fit_starts_afresh(corpus):
 
 def test_clones_share_callbacks_and_keep_apart(corpus, tmp_path):
     callbacks = make_all(corpus, tmp_path)
-    first = make_lda(max_iter=20).set_callbacks(*callbacks)
+    first = make_lda(max_iter=8).set_callbacks(*callbacks)
     fits = [first, *(clone(first).set_params(random_state=i) for i in range(3))]
     alone = [clone(lda).set_callbacks(EarlyStopping(corpus), EarlyStopping()) for lda in fits]
     with ThreadPoolExecutor(4) as pool:
@@ -461,7 +461,7 @@ def fail_once(monkeypatch, owner, name, call):
 
 
 @pytest.mark.parametrize("doc_start", ["cold", "warm"])
-@pytest.mark.parametrize("call, n_made", [(2, 0), (4, 0), (9, 2), (10, 2), (12, 2)])
+@pytest.mark.parametrize("call, n_made", [(2, 0), (9, 2), (10, 2), (12, 2)])
 def test_interruption_between_batches(corpus, monkeypatch, call, n_made, doc_start):
     X = corpus.astype(np.float64)
     start = np.full((6, 120), 1 / 120) * np.random.default_rng(0).uniform(0.5, 1.5, (6, 120))
@@ -480,7 +480,7 @@ def test_interruption_between_batches(corpus, monkeypatch, call, n_made, doc_sta
     assert lda.bound_history_[-1] > lda.bound_history_[0]
 
 
-@pytest.mark.parametrize("call", range(26, 32))
+@pytest.mark.parametrize("call", [26, 28, 31])
 def test_interruption_between_two_sums(corpus, monkeypatch, call):
     X = corpus.astype(np.float64)
     fail_once(monkeypatch, SuffStats, "add", call)
