@@ -42,7 +42,9 @@ for name, params in methods.items():
     lda.set_callbacks(score_log, bound_log).fit(X_train)
     heldout[name], bounds[name] = score_log.get_logs(), bound_log.get_logs()
     last = heldout[name][-1]
-    print(f"{name:8}  held-out {last['score']:.3f} nats a word after {last['seconds']:.2f} s", end="")
+    print(
+        f"{name:8}  held-out {last['score']:.3f} nats a word after {last['seconds']:.2f} s", end=""
+    )
     print(f", bound {bounds[name][-1]['bound_per_token']:.3f} nats a word")
 
 # %%

@@ -16,6 +16,7 @@ from sklearn_sparsepost._parallel import (
     threads_per_worker,
     whole_plan,
 )
+from sklearn_sparsepost._suffstats import sum_of_chunks
 
 # Purposes that draw from the same seed, told apart by the `unit` of the stream.
 STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE = range(4)
@@ -68,7 +69,7 @@ class FitState:
         self.history = []  # bound after each lap
         self.acceptance = []  # share of restart proposals accepted in each lap
         self.batches = None  # memoized: rows of each batch
-        self.memo = None  # memoized: statistics of each batch as last seen, a list a batch
+        self.memo = None  # memoized: statistics of each batch as last seen
         self.start = None  # memoized: the start's statistics, while some batch is unseen
         self.local = None  # warm start of documents: expected topic counts, a CSR matrix a batch
         self.report = {}  # scalars of the last lap
@@ -238,15 +239,14 @@ def _memoized_update(model, corpus, state, b, chunks, keep_local, threads):
         new, state.local[b] = _visit_warm(corpus, step, chunks, state.local.get(b), threads)
     else:
         new = [stats for stats, _ in corpus.map(step, chunks)]
+    # One table a batch: those of its chunks would hold the same words and topics many times.
+    new = sum_of_chunks(new)
     old, state.memo[b] = state.memo[b], new
     if old is None:
-        share = sum(stats["n_samples"] for stats in new) / corpus.n_samples
-        state.stats.add(state.start, -share)
+        state.stats.add(state.start, -new["n_samples"] / corpus.n_samples)
     else:
-        for stats in old:
-            state.stats.add(stats, -1.0, n_threads=threads)
-    for stats in new:
-        state.stats.add(stats, n_threads=threads)
+        state.stats.add(old, -1.0, n_threads=threads)
+    state.stats.add(new, n_threads=threads)
 
 
 def _visit_warm(corpus, step, chunks, starts, threads):
@@ -265,8 +265,8 @@ def _rebuild(model, corpus, state, threads):
     total = state.stats.clear()
     unseen = corpus.n_samples
     for seen in state.memo:
-        for stats in seen or ():
-            total.add(stats, n_threads=threads)
-            unseen -= int(stats["n_samples"])
+        if seen is not None:
+            total.add(seen, n_threads=threads)
+            unseen -= int(seen["n_samples"])
     if unseen and state.start is not None:
         total.add(state.start, unseen / corpus.n_samples)

@@ -36,7 +36,7 @@ from sklearn_sparsepost.metrics import document_completion
 POINT_ESTIMATE_COUNT = 1e9
 
 # Stored counts of the documents that a start is made from: more are thinned at random.
-START_SIZE = 1 << 23
+START_SIZE = 1 << 22
 
 
 class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePosterior):

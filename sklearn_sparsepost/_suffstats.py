@@ -1,6 +1,7 @@
 """Sufficient statistics that add: all that a global step and the bound need of the data."""
 
 import numpy as np
+import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels import topics as kernels
 from sklearn_sparsepost._parallel import threads_for
@@ -39,6 +40,66 @@ class TopicCounts:
         """Memory in bytes."""
         parts = (self.words, self.row_ptr, self.topics, self.counts)
         return sum(part.nbytes for part in parts)
+
+
+def _merge_pair(one, other):
+    """The sum of two tables of counts."""
+    words = np.union1d(one.words, other.words)
+    n_topics = 1 + max(part.topics.max(initial=0) for part in (one, other))
+    total = 0
+    for part in (one, other):
+        lengths = np.zeros(len(words), dtype=np.int64)
+        lengths[np.searchsorted(words, part.words)] = np.diff(part.row_ptr)
+        row_ptr = np.concatenate([[0], np.cumsum(lengths)])
+        total = total + sp.csr_array(
+            (part.counts, part.topics, row_ptr), shape=(len(words), n_topics)
+        )
+    return TopicCounts(
+        words.astype(np.int32),
+        total.indptr.astype(np.int64),
+        total.indices.astype(np.int32, copy=False),
+        total.data,
+    )
+
+
+def merge_counts(tables):
+    """The sum of tables of counts, pair by pair in a fixed order.
+
+    Parameters
+    ----------
+    tables : list of TopicCounts
+        At least one.
+
+    Returns
+    -------
+    total : TopicCounts
+        One entry for each word and topic that any of them has.
+    """
+    while len(tables) > 1:
+        pairs = [tables[i : i + 2] for i in range(0, len(tables), 2)]
+        tables = [_merge_pair(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return tables[0]
+
+
+def sum_of_chunks(parts):
+    """The sum of the statistics of some chunks, its tables still sparse.
+
+    Parameters
+    ----------
+    parts : list of SuffStats
+        Of the same names, at least one, as local steps return them.
+
+    Returns
+    -------
+    total : SuffStats
+        Their sum.
+    """
+    arrays = {}
+    for name, first in parts[0].arrays.items():
+        same = [part.arrays[name] for part in parts]
+        arrays[name] = merge_counts(same) if isinstance(first, TopicCounts) else sum(same)
+    scalars = {name: sum(part.scalars[name] for part in parts) for name in parts[0].scalars}
+    return SuffStats(arrays, parts[0].axes, scalars)
 
 
 class SuffStats:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_sparsepost._suffstats import SuffStats, TopicCounts
+from sklearn_sparsepost._suffstats import SuffStats, TopicCounts, sum_of_chunks
 
 
 def stats_of(word_topic, n=1.0):
@@ -84,3 +84,27 @@ def test_copy_shares_nothing():
     assert value(twin, "word_topic").sum() == 8
     with pytest.raises(KeyError):
         stats["absent"]
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 3, 8])
+def test_sum_of_chunks_is_sparse_and_exact(dtype, n_parts):
+    rng = np.random.default_rng(n_parts)
+    parts, total = [], np.zeros((30, 7))
+    for _ in range(n_parts):
+        words = np.sort(rng.choice(30, 12, replace=False)).astype(np.int32)
+        topics = np.concatenate([rng.permutation(7)[:3] for _ in words]).astype(np.int32)
+        counts = rng.integers(1, 9, 36).astype(dtype)
+        table = TopicCounts(words, np.arange(0, 37, 3), topics, counts)
+        dense = np.zeros((30, 7))
+        table.add_to(dense, 1.0)
+        total += dense
+        axes = {"word_topic": 1, "topic": 0}
+        parts.append(SuffStats({"word_topic": table, "topic": dense.sum(axis=0)}, axes, {"n": 2.0}))
+    merged = sum_of_chunks(parts)
+    got = np.zeros((30, 7))
+    merged["word_topic"].add_to(got, 1.0)
+    np.testing.assert_array_equal(got, total)
+    np.testing.assert_array_equal(merged["topic"], total.sum(axis=0))
+    assert merged["n"] == 2.0 * n_parts
+    assert merged["word_topic"].counts.size == np.count_nonzero(total)
+    assert merged["word_topic"].counts.dtype == dtype
