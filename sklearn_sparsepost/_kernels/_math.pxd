@@ -80,7 +80,7 @@ cdef inline floating log_pos(floating x) noexcept nogil:
 cdef inline floating shift_up(floating x, floating *shifted) noexcept nogil:
     """Move x > 0 to where the asymptotic series hold: psi(x) = psi(shifted) - returned sum.
 
-    The sum of 1 / (x + i), i = 0 ... 9, as one fraction: pairs share x (x + 9) + {0, 8, 14, 18, 20}.
+    The sum of 1 / (x + i), i = 0 ... 9, as one fraction: pairs are x (x + 9) + {0, 8, 14, 18, 20}.
     """
     cdef floating limit = 32, zero = 0, ten = 10
     cdef floating low = x if x < limit else limit

@@ -2,11 +2,11 @@
 
 Three kernels do the work, in this order, each parallel over independent units, none with a race:
 
-* `topic_rows`, over words: exp(E[log phi]) for the words of the chunk, and each word's L best topics;
+* `topic_rows`, over words: exp(E[log phi]) for the chunk's words, and each word's L best topics;
 * `fit_documents`, over documents: Alg. 2 of paper 000 under the L-sparse constraint, with restarts;
 * `sum_by_word`, over words: expected counts of every word in every topic, summed in document order.
 
-Inside a document the block of topic weights is stored topic by topic (`n_active` rows of `n_words`),
+Inside a document the block of topic weights is stored topic by topic, `n_active` rows of words,
 so that arithmetic vectorises over words and a topic is dropped by leaving its row out of a list.
 """
 from cython.parallel cimport parallel, prange
@@ -240,7 +240,7 @@ cdef int _topic_rows(
 cdef inline void _prior_weights(
     const floating *mass, const floating *alpha, int n, floating *weight, floating *shifted
 ) noexcept nogil:
-    """exp(E[log pi]) up to a factor: exp(psi(mass + alpha)), the largest kept away from underflow."""
+    """exp(E[log pi]) up to a factor: exp(psi(mass + alpha)), the largest kept from underflow."""
     cdef int a
     cdef floating y, least
     for a in range(n):
@@ -257,7 +257,7 @@ cdef inline void _dense_step(
     const floating *block, Py_ssize_t m, const int *rows, int n, const floating *weight,
     const floating *count, floating *norm, floating *ratio, floating *mass
 ) noexcept nogil:
-    """Responsibilities of all active topics, summed to topic masses: two products with the block."""
+    """Responsibilities of all active topics, summed to topic masses: two block products."""
     cdef Py_ssize_t i
     cdef int a = 0
     cdef const floating *b0
@@ -373,7 +373,7 @@ cdef int _active_topics(
     those fixed lists, n_words * L steps each, leave few topics to gather.
     """
     cdef int K = opt.n_topics, L = opt.sparsity_level, n = K
-    cdef int u, j, k, a, it
+    cdef int u, j, k, a, _it
     cdef const int *b
     cdef const floating *s
     cdef floating total
@@ -397,7 +397,7 @@ cdef int _active_topics(
             full[b[j]] += count[u] * s[j]
     n = _keep_above(full, active_tol, topics, K)
     memset(weight, 0, K * sizeof(floating))
-    for it in range(opt.burn_in):
+    for _it in range(opt.burn_in):
         for a in range(n):
             mass[a] = full[topics[a]]
             vec[ALPHA * stride + a] = alpha[topics[a]]
@@ -505,9 +505,9 @@ cdef inline void _converge(
     double active_tol, int max_iter, bint relaxed
 ) noexcept nogil:
     """Iterate until no mass moves by more than the tolerance."""
-    cdef int it
+    cdef int _it
     cdef double change
-    for it in range(max_iter):
+    for _it in range(max_iter):
         _step(doc, vec, words, resp, NEXT, relaxed)
         change = _largest_change(vec + NEXT * doc.stride, vec + MASS * doc.stride, doc.n_active)
         memcpy(vec + MASS * doc.stride, vec + NEXT * doc.stride, doc.n_active * sizeof(floating))
@@ -535,13 +535,13 @@ cdef void _restart(
     Paper 000, section 5, after Hughes, Kim & Sudderth (2015). From the smallest topic upwards,
     each topic is tried at most once.
     """
-    cdef int n, trial, victim, a, it
+    cdef int n, _trial, victim, a, _it
     cdef floating *mass = vec + MASS * doc.stride
     cdef floating *kept = vec + KEPT * doc.stride
     cdef floating *prior = vec + ALPHA * doc.stride
     cdef floating tried = <floating>active_tol
     cdef double bound = _evaluate(doc, vec, words, resp, gammaln_alpha), candidate
-    for trial in range(opt.restarts):
+    for _trial in range(opt.restarts):
         n = doc.n_active
         victim = _smallest_above(mass, n, tried)
         if victim < 0 or _smallest_above(mass, n, mass[victim]) < 0:
@@ -552,7 +552,7 @@ cdef void _restart(
         mass[victim] = 0
         if not doc.dense:
             _drop_small(doc, vec, 0)
-        for it in range(opt.restart_iter - 1):
+        for _it in range(opt.restart_iter - 1):
             _step(doc, vec, words, resp, NEXT, True)
             memcpy(mass, vec + NEXT * doc.stride, doc.n_active * sizeof(floating))
         candidate = _evaluate(doc, vec, words, resp, gammaln_alpha)
@@ -683,7 +683,7 @@ def fit_documents(
     """
     cdef Py_ssize_t n_documents = indptr.shape[0] - 1, d, first, nnz = local.shape[0], stride
     cdef indptr_t base = indptr[0]
-    cdef int K = <int>alpha.shape[0], k, a, u, n
+    cdef int K = <int>alpha.shape[0], k, a, u
     cdef bint dense = sparsity_level >= K
     dtype = np.asarray(data).dtype
     if dense:
@@ -920,7 +920,7 @@ def sum_by_word_dense(
     row_ptr, topics, counts, log_weight_sum
         As for `sum_by_word`; topics ascend, exact zeros are not stored.
     """
-    cdef Py_ssize_t n_words = word_ptr.shape[0] - 1, nnz = occurrence.shape[0], w, i, p, d
+    cdef Py_ssize_t n_words = word_ptr.shape[0] - 1, nnz = occurrence.shape[0], w, i, p
     cdef int K = <int>weight.shape[1], k, n
     cdef double x, ratio
     cdef long long at
