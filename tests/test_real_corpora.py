@@ -32,6 +32,7 @@ def test_memoized_is_as_good_as_batch(split, sparse, judge):
     _, X, X_test = split
     batch = SparseLDA(**COMMON, learning_method="batch").fit(X)
     assert judge.score(sparse.components_, X_test) > judge.score(batch.components_, X_test) - 0.02
+    assert (np.diff(batch.bound_history_) > 0).all()
 
 
 def test_better_than_thirty_passes_of_scikit_learn(split, sparse, judge):

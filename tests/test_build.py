@@ -1,0 +1,75 @@
+"""What was compiled in, which kernels run, and that all of them compute the same."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sklearn_sparsepost
+from sklearn_sparsepost import _kernels
+from sklearn_sparsepost._kernels._cpu import build_info, max_threads
+
+SCRIPT = """
+import sys
+import numpy as np
+from sklearn_sparsepost import SparseLDA, _kernels
+from sklearn_sparsepost.datasets import make_bars
+X = make_bars(300, doc_topic_prior=0.1, random_state=0)[0].astype(np.float64)
+start = np.random.default_rng(0).gamma(1, 1, (10, 25)) + 0.1
+lda = SparseLDA(10, sparsity_level=4, init=start, max_iter=3, tol=0, mean_change_tol=1e-6,
+                max_doc_update_iter=2000, restarts=0, random_state=0).fit(X)
+np.save(sys.argv[1], lda.components_)
+print(_kernels.vector_unit)
+"""
+
+
+def run(unit, *args):
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, *map(str, args)],
+        env={**os.environ, "SPARSEPOST_VECTOR_UNIT": unit},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_show_versions_says_what_was_found(capsys):
+    sklearn_sparsepost.show_versions()
+    out = capsys.readouterr().out
+    for line in ("sklearn_sparsepost:", "scikit-learn:", "compiler:", "OpenMP:", "bounds checks:"):
+        assert line in out
+    assert f"kernels in use: {_kernels.vector_unit}" in out
+
+
+def test_every_vector_unit_computes_the_same(tmp_path):
+    units = build_info()["vector units"]
+    if build_info()["bounds checks"]:
+        units = ["baseline"]  # the debug build has no others
+    results = []
+    for unit in units:
+        done = run(unit, tmp_path / f"{unit}.npy")
+        assert done.stdout.strip() == unit, done.stderr
+        results.append(np.load(tmp_path / f"{unit}.npy"))
+    for other in results[1:]:
+        np.testing.assert_allclose(other, results[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_vector_unit_that_is_not_there_is_an_error():
+    done = run("mmx", "unused")
+    assert done.returncode != 0 and "SPARSEPOST_VECTOR_UNIT='mmx'" in done.stderr
+
+
+@pytest.mark.parametrize("wanted", ["1", "3"])
+def test_threads_follow_omp_num_threads(wanted):
+    script = "from sklearn_sparsepost._parallel import threads_per_worker as t; print(t(), t(3))"
+    out = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "OMP_NUM_THREADS": wanted},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    threads = int(wanted) if build_info()["openmp"] else 1
+    assert out.split() == [str(threads), str(max(1, threads // 3))]
+    assert max_threads() >= 1
