@@ -77,7 +77,7 @@ for d, (ax, decay) in enumerate(zip(axes, grid["learning_decay"], strict=True)):
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 axes[0].set_ylabel("n_components, K")
-fig.suptitle("More topics and steps that stay large score higher, L hardly matters beyond 1")
+fig.suptitle("The best have many topics and steps that stay large; L hardly matters beyond 1")
 fig.colorbar(image, ax=axes, label="held-out score (nats a word)", pad=0.015).outline.set_visible(
     False
 )

@@ -125,8 +125,8 @@ for rank, k in enumerate(order, start=1):
 # Part of every held-out document's words is hidden, and predicted from the rest: the mean log
 # probability of a hidden word says how well the topics fit (document completion). The comparison is
 # with scikit-learn's estimator: the same counts, the same number of topics, the same priors, batch
-# learning as its most accurate, and 30 iterations, beyond which its score hardly moves. Both use one
-# thread.
+# learning as its most accurate, and 30 iterations, beyond which its score hardly moves. Both use
+# one thread.
 
 X_train, X_test = vectorizer.transform(train), vectorizer.transform(test)
 dense = LatentDirichletAllocation(

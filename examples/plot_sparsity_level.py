@@ -108,10 +108,10 @@ for start, values, marker in zip(starts, scores, "os", strict=True):
         color="#666666",
     )
 left.margins(y=0.12)
-left.set(title=f"A few topics a word are enough: {K} topics", ylabel="held-out score (nats a word)")
+left.set(title=f"{K} topics: a few a word are enough", ylabel="held-out score (nats a word)")
 
 middle.bar(position, seconds, color=COLOURS, width=0.65)
-middle.set(title="Fewer are faster: a pass on one thread", ylabel="seconds")
+middle.set(title="A pass on one thread: fewer are faster", ylabel="seconds")
 for ax in (left, middle):
     ax.set_xticks(position, labels)
     ax.set_xlabel("topics a word may have, L")
@@ -119,7 +119,7 @@ for ax in (left, middle):
 for (level, distance), colour in zip(distances.items(), COLOURS[:-1], strict=True):
     right.ecdf(distance, color=colour, label=level, lw=2)
 right.set(
-    title="A few are nearly dense: same topics",
+    title="Same topics: a few are nearly dense",
     xlabel="variational distance of topic weights from dense ones",
     ylabel="share of documents below",
     xlim=(-0.01, 1),
