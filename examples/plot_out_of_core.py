@@ -176,7 +176,7 @@ if measured:
 left.set_ylim(0, 1.08 * matrix_mb)
 right.plot(seen, scores, color=BLUE, marker="o", ms=4, lw=1.6)
 right.set(
-    title="A stream of texts: every batch helps",
+    title="A stream of texts: more documents, better topics",
     xlabel="documents seen",
     ylabel="held-out score (nats a word)",
 )

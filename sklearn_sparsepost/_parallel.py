@@ -15,7 +15,7 @@ from sklearn_sparsepost._kernels._cpu import max_threads
 # Stored counts a chunk: small enough to stay in cache, large enough to hide the dispatch.
 CHUNK_SIZE = 1 << 17
 # Work below this is done before a second thread is awake.
-SMALL_WORK = 1 << 18
+SMALL_WORK = 1 << 21
 # A batch is dealt in this many runs of neighbouring rows, so that sorted corpora are mixed.
 RUNS_PER_BATCH = 64
 

@@ -205,7 +205,7 @@ class HeldoutMonitor(_Monitor):
     A row has
 
     - `n_iter`: the number of passes made;
-    - `seconds`: the time spent in the passes of this fit, without the start and the evaluations;
+    - `seconds`: the time spent in the start and the passes of this fit, without the evaluations;
       where other callbacks evaluate, too, set this one first, so that it does not time them;
     - `score`: the estimator's score of `X`, which is document completion for topic models.
 
