@@ -218,7 +218,7 @@ def memoized_lap(model, corpus, state, *, n_batches, keep_local=False, bound=Tru
     if state.memo is None:
         state.batches = deal_rows(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES))
         state.memo = [None] * n_batches
-        state.start = state.stats.copy()
+        state.start = state.stats.compact()
         state.local = {}
     chunks = [cut_batch(corpus.X, runs) for runs in state.batches]
     try:
@@ -243,7 +243,7 @@ def _memoized_update(model, corpus, state, b, chunks, keep_local, threads):
     new = sum_of_chunks(new)
     old, state.memo[b] = state.memo[b], new
     if old is None:
-        state.stats.add(state.start, -new["n_samples"] / corpus.n_samples)
+        state.stats.add(state.start, -new["n_samples"] / corpus.n_samples, n_threads=threads)
     else:
         state.stats.add(old, -1.0, n_threads=threads)
     state.stats.add(new, n_threads=threads)

@@ -35,6 +35,9 @@ from sklearn_sparsepost.metrics import document_completion
 # Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.
 POINT_ESTIMATE_COUNT = 1e9
 
+# Words at a time where counts are transposed.
+WORD_BLOCK = 256
+
 # Stored counts of the documents that a start is made from: more are thinned at random.
 START_SIZE = 1 << 22
 
@@ -517,9 +520,8 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state` leaves on the estimator."""
         alpha, beta = self._resolve_priors(state.stats["word_topic"].shape[0])
-        counts = state.stats.factor * state.stats["word_topic"].T
         attributes = {
-            "components_": np.ascontiguousarray(np.maximum(counts, 0) + beta, dtype=state.dtype),
+            "components_": _components(state.stats, beta, state.dtype),
             "doc_topic_prior_": alpha,
             "topic_word_prior_": beta if beta.ndim else float(beta),
             "bound_history_": np.array(state.history),
@@ -725,6 +727,18 @@ def _ordered_as(counts, prior):
     totals = np.maximum(counts.sum(axis=0), np.finfo(float).tiny)
     topics, columns = linear_sum_assignment(log_prior @ (counts / totals), maximize=True)
     return np.ascontiguousarray(counts[:, columns[np.argsort(topics)]])
+
+
+def _components(stats, prior, dtype):
+    """Prior plus expected counts, K x V, transposed in blocks that stay in cache."""
+    counts = stats["word_topic"]
+    components = np.empty(counts.shape[::-1], dtype=dtype)
+    prior = np.broadcast_to(prior, components.shape)
+    for start in range(0, len(counts), WORD_BLOCK):
+        words = slice(start, start + WORD_BLOCK)
+        block = np.maximum(stats.factor * counts[words], 0).T
+        np.add(block, prior[:, words], out=components[:, words], casting="same_kind")
+    return components
 
 
 def _sample_rows(X, dtype, rng):

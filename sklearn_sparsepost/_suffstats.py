@@ -6,6 +6,9 @@ import scipy.sparse as sp
 from sklearn_sparsepost._kernels import topics as kernels
 from sklearn_sparsepost._parallel import threads_for
 
+# The share of entries up to which a table is smaller, and faster to add, stored sparsely.
+MOSTLY_ZERO = 0.25
+
 
 class TopicCounts:
     """Expected counts of a few words in a few topics, stored sparsely.
@@ -27,6 +30,15 @@ class TopicCounts:
         self.row_ptr = row_ptr
         self.topics = topics
         self.counts = counts
+
+    @classmethod
+    def of(cls, table):
+        """The non-zero entries of a table of shape (n_features, n_topics)."""
+        filled = table != 0
+        lengths = filled.sum(axis=1)
+        words = np.flatnonzero(lengths).astype(np.int32)
+        row_ptr = np.concatenate([[0], np.cumsum(lengths[words])]).astype(np.int64)
+        return cls(words, row_ptr, np.nonzero(filled)[1].astype(np.int32), table[filled])
 
     def add_to(self, table, factor, n_threads=1):
         """Add ``factor`` times these counts to ``table``, (n_features, n_topics), in place."""
@@ -135,6 +147,14 @@ class SuffStats:
             dict(self.scalars),
         )
         new.factor = self.factor
+        return new
+
+    def compact(self):
+        """A copy to be added elsewhere: tables of counts that are mostly zero become sparse."""
+        new = self.copy()
+        for name, array in new.arrays.items():
+            if array.ndim == 2 and np.count_nonzero(array) < array.size * MOSTLY_ZERO:
+                new.arrays[name] = TopicCounts.of(array)
         return new
 
     def add(self, other, factor=1.0, n_threads=1):

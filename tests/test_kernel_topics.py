@@ -97,6 +97,28 @@ def test_topic_rows(dtype, prior_kind):
         np.testing.assert_allclose(share[w][np.argsort(best[w])], r, rtol=1e-5)
 
 
+@pytest.mark.parametrize("L", [1, 4, 40, 149, 150])
+@pytest.mark.parametrize("prior", [0.1, 1e-3])
+def test_topic_rows_of_few_counts_equal_those_computed_in_full(dtype, L, prior):
+    # A prior given as a matrix takes the long way, a scalar the short one for mostly empty rows.
+    rng = np.random.default_rng(1)
+    V, K = 40, 150
+    counts = rng.gamma(0.3, 4.0, (V, K)) * (rng.random((V, K)) < np.linspace(0, 1, V)[:, None])
+    topic_digamma = psi(prior * V + counts.sum(axis=0) + rng.gamma(1, 50.0, K))
+    words = np.arange(V, dtype=np.int32)
+    short, long = (
+        kernels.topic_rows(counts, 1.0, table, words, topic_digamma, L, dtype)
+        for table in (np.broadcast_to(prior, (V, K)), np.full((V, K), prior))
+    )
+    np.testing.assert_allclose(short[0], long[0], rtol=TOL[dtype], atol=1e-25)
+    order = [np.argsort(best, axis=1) for best in (short[1], long[1])]
+    for found, wanted, rtol in zip(short[1:], long[1:], (0, 1e-4), strict=True):
+        found, wanted = (
+            np.take_along_axis(x, o, 1) for x, o in zip((found, wanted), order, strict=True)
+        )
+        np.testing.assert_allclose(found, wanted, rtol=rtol)
+
+
 def test_topic_rows_of_tiny_priors_do_not_underflow(dtype):
     counts = np.zeros((3, 5))
     counts[0, 2] = 4.0

@@ -108,3 +108,16 @@ def test_sum_of_chunks_is_sparse_and_exact(dtype, n_parts):
     assert merged["n"] == 2.0 * n_parts
     assert merged["word_topic"].counts.size == np.count_nonzero(total)
     assert merged["word_topic"].counts.dtype == dtype
+
+
+@pytest.mark.parametrize("density", [0.1, 0.9])
+def test_compact_copy_adds_the_same(density):
+    rng = np.random.default_rng(0)
+    table = rng.random((30, 40)) * (rng.random((30, 40)) < density)
+    stats = SuffStats({"word_topic": table}, {"word_topic": 1}, {"n": 2.0})
+    compact = stats.scale(0.5).compact()
+    assert isinstance(compact["word_topic"], TopicCounts) == (density < 0.5)
+    total = SuffStats({"word_topic": np.ones((30, 40))}, {"word_topic": 1}, {"n": 1.0})
+    total.add(compact, 3.0)
+    np.testing.assert_allclose(total["word_topic"], 1 + 1.5 * table)
+    assert total["n"] == 4.0

@@ -16,7 +16,7 @@ from libc.string cimport memcpy, memset
 from sklearn_sparsepost._kernels._math cimport (
     digamma, exp_nonpos, expdigamma_large, gammaln, log_pos, shift_up,
 )
-from sklearn_sparsepost._kernels._topl cimport select_topl
+from sklearn_sparsepost._kernels._topl cimport select_topl, weakest
 from sklearn_sparsepost._kernels._types cimport floating, indptr_t
 
 import numpy as np
@@ -25,6 +25,10 @@ import numpy as np
 cdef enum:
     LANES = 8
     BUFFER = 128
+
+# What a row of topic weights is kept from underflow at, relative to its largest.
+cdef double LEAST_FLOAT = 1e-28
+cdef double LEAST_DOUBLE = 1e-280
 
 cdef struct Options:
     int n_topics
@@ -115,42 +119,63 @@ def index_words(const int[::1] indices, int n_features):
     return words_array, local_array, word_ptr_array, occurrence_array
 
 
-cdef void _topic_row(
+cdef inline void _expdigamma_times(
+    const floating *total, const floating *factor, Py_ssize_t n, floating *out
+) noexcept nogil:
+    """exp(psi(total)) * factor of many entries."""
+    cdef Py_ssize_t first = 0, k, m
+    cdef floating y
+    cdef floating negative[BUFFER]
+    cdef floating shifted[BUFFER]
+    while first < n:  # two short loops over a buffer vectorise where one long loop does not
+        m = n - first if n - first < BUFFER else BUFFER
+        for k in range(m):
+            negative[k] = -shift_up(total[first + k], &y)
+            shifted[k] = y
+        for k in range(m):
+            out[first + k] = (
+                expdigamma_large(shifted[k]) * exp_nonpos(negative[k]) * factor[first + k])
+        first += m
+
+
+cdef inline floating _largest_of(
+    const floating *value, Py_ssize_t n, floating largest
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        largest = value[k] if value[k] > largest else largest
+    return largest
+
+
+cdef inline void _rescale(
+    floating *row, Py_ssize_t n, floating factor, floating least
+) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef floating x
+    for k in range(n):
+        x = row[k] * factor
+        row[k] = x if x > least else least
+
+
+cdef void _dense_topic_row(
     const double *count, double scale, const double *prior, Py_ssize_t prior_step,
     const floating *topic_factor, const double *topic_digamma, int K, floating *row
 ) noexcept nogil:
     """exp(E[log phi_k]) of one word over K topics, scaled so that the largest is 1."""
-    cdef int k, n, first
-    cdef floating s, y, largest = 0, least, factor
-    cdef floating total[BUFFER]
-    cdef floating shifted[BUFFER]
+    cdef int k
+    cdef floating s, largest, least = <floating>(LEAST_FLOAT if floating is float else LEAST_DOUBLE)
     cdef double shift
     cdef double p = prior[0]
-    # Responsibilities do not change when a word's row is scaled, so each row is scaled to be safe.
-    least = <floating>(1e-28 if floating is float else 1e-280)
     if prior_step == 0:
         for k in range(K):
             row[k] = <floating>(p + scale * count[k])
     else:
         for k in range(K):
             row[k] = <floating>(prior[k * prior_step] + scale * count[k])
-    first = 0
-    while first < K:  # two short loops over a buffer vectorise where one long loop does not
-        n = K - first if K - first < BUFFER else BUFFER
-        for k in range(n):
-            total[k] = -shift_up(row[first + k], &y)
-            shifted[k] = y
-        for k in range(n):
-            row[first + k] = (
-                expdigamma_large(shifted[k]) * exp_nonpos(total[k]) * topic_factor[first + k])
-        first += n
-    for k in range(K):
-        largest = row[k] if row[k] > largest else largest
+    _expdigamma_times(row, topic_factor, K, row)
+    largest = _largest_of(row, K, 0)
     if largest > <floating>1000 * least:
-        factor = <floating>1 / largest
-        for k in range(K):
-            row[k] *= factor
-            row[k] = row[k] if row[k] > least else least
+        _rescale(row, K, <floating>1 / largest, least)
         return
     shift = -1e308  # every topic is tiny here: a rare word under a tiny prior, or one never seen
     for k in range(K):
@@ -160,6 +185,76 @@ cdef void _topic_row(
     for k in range(K):
         row[k] = exp_nonpos(<floating>(row[k] - shift))
         row[k] = row[k] if row[k] > least else least
+
+
+cdef inline int _used_topics(const double *count, int K, int *used) noexcept nogil:
+    """The topics that have a count, ascending; returns how many."""
+    cdef int k, n = 0
+    for k in range(K):
+        used[n] = k
+        n += count[k] != 0
+    return n
+
+
+cdef bint _sparse_topic_row(
+    const double *count, double scale, double prior, const floating *topic_factor,
+    const int *order, int K, const int *used, int n, int L, floating *value, floating *factor,
+    floating *row, int *best, floating *share
+) noexcept nogil:
+    """The same from the n topics that have a count: all others differ by their factors alone.
+
+    `order` lists the topics by falling factor, so that its first without a count are the best
+    without a count. Returns False if the row has to be computed the long way.
+    """
+    cdef int j, k, i = 0, kept = n if n < L else L, worst
+    cdef int others = L  # topics without a count that may be among the best
+    cdef floating base, largest, x
+    cdef floating least = <floating>(LEAST_FLOAT if floating is float else LEAST_DOUBLE)
+    for j in range(n):
+        value[j] = <floating>(prior + scale * count[used[j]])
+        factor[j] = topic_factor[used[j]]
+    value[n] = <floating>prior
+    factor[n] = 1
+    _expdigamma_times(value, factor, n + 1, value)
+    base = value[n]
+    while count[order[i]] != 0:
+        i += 1
+    largest = _largest_of(value, n, base * topic_factor[order[i]])
+    if not largest > <floating>1000 * least:
+        return False
+    base /= largest
+    _rescale(value, n, <floating>1 / largest, least)
+    for k in range(K):
+        x = base * topic_factor[k]
+        row[k] = x if x > least else least
+    for j in range(n):
+        row[used[j]] = value[j]
+    if L == 0:
+        return True
+    if base * topic_factor[order[K - 1]] <= least:
+        select_topl(row, K, L, best, share)  # equal by underflow: the lowest indices it must be
+        return True
+    select_topl(value, n, kept, best, share)
+    for j in range(kept):
+        best[j] = used[best[j]]
+    while others and i < K:
+        k = order[i]
+        i += 1
+        if count[k] != 0:
+            continue
+        others -= 1
+        if kept < L:
+            best[kept] = k
+            share[kept] = row[k]
+            kept += 1
+            continue
+        worst = weakest(share, best, L)
+        if row[k] > share[worst] or (row[k] == share[worst] and k < best[worst]):
+            best[worst] = k
+            share[worst] = row[k]
+        elif row[k] < share[worst]:
+            break
+    return True
 
 
 def topic_rows(
@@ -198,6 +293,7 @@ def topic_rows(
     """
     digammas = np.asarray(topic_digamma)
     factor = np.exp(digammas.min() - digammas).astype(dtype)
+    order = np.argsort(-factor, kind="stable").astype(np.int32)
     K = counts.shape[1]
     L = sparsity_level if sparsity_level < K else 0
     weight = np.empty((words.shape[0], K), dtype=dtype)
@@ -205,33 +301,60 @@ def topic_rows(
     share = np.empty((words.shape[0], L), dtype=dtype)
     if words.shape[0]:
         if weight.dtype == np.float32:
-            _topic_rows[float](counts, scale, prior, words, factor, topic_digamma,
+            _topic_rows[float](counts, scale, prior, words, factor, order, topic_digamma,
                                weight, best, share, n_threads)
         else:
-            _topic_rows[double](counts, scale, prior, words, factor, topic_digamma,
+            _topic_rows[double](counts, scale, prior, words, factor, order, topic_digamma,
                                 weight, best, share, n_threads)
     return weight, best, share
 
 
 cdef int _topic_rows(
     const double[:, ::1] counts, double scale, const double[:, :] prior, const int[::1] words,
-    const floating[::1] factor, const double[::1] topic_digamma,
+    const floating[::1] factor, const int[::1] order, const double[::1] topic_digamma,
     floating[:, ::1] weight, int[:, ::1] best, floating[:, ::1] share, int n_threads,
 ) except -1:
-    cdef int K = <int>weight.shape[1], L = <int>best.shape[1], j
+    cdef int K = <int>weight.shape[1], L = <int>best.shape[1], j, n
     cdef Py_ssize_t w, v, step = prior.strides[1] // <Py_ssize_t>sizeof(double)
     cdef floating total
-    for w in prange(words.shape[0], nogil=True, schedule="static", num_threads=n_threads):
-        v = words[w]
-        _topic_row(&counts[v, 0], scale, &prior[v, 0], step, &factor[0], &topic_digamma[0], K,
-                   &weight[w, 0])
-        if L:
-            select_topl(&weight[w, 0], K, L, &best[w, 0], &share[w, 0])
+    cdef floating *values
+    cdef int *used
+    cdef int *best_row
+    cdef floating *share_row
+    cdef bint done
+    cdef int no_memory = 0
+    cdef int *failed = &no_memory
+    with nogil, parallel(num_threads=n_threads):
+        values = <floating *>malloc(2 * (K + 1) * sizeof(floating))
+        used = <int *>malloc((K + 1) * sizeof(int))
+        if values == NULL or used == NULL:
+            failed[0] = 1
+        for w in prange(words.shape[0], schedule="static"):
+            if failed[0]:
+                continue
+            v = words[w]
+            best_row = &best[w, 0] if L else NULL
+            share_row = &share[w, 0] if L else NULL
+            n = _used_topics(&counts[v, 0], K, used) if step == 0 else K
+            done = False
+            if 2 * n < K:
+                done = _sparse_topic_row(
+                    &counts[v, 0], scale, prior[v, 0], &factor[0], &order[0], K, used, n, L,
+                    values, values + K + 1, &weight[w, 0], best_row, share_row)
+            if not done:
+                _dense_topic_row(&counts[v, 0], scale, &prior[v, 0], step, &factor[0],
+                                 &topic_digamma[0], K, &weight[w, 0])
+                if L:
+                    select_topl(&weight[w, 0], K, L, best_row, share_row)
             total = 0
             for j in range(L):
-                total = total + share[w, j]
+                total = total + share_row[j]
             for j in range(L):
-                share[w, j] = share[w, j] / total
+                share_row[j] = share_row[j] / total
+        free(values)
+        free(used)
+    if no_memory:
+        raise MemoryError("no memory for the topics of a word")
     return 0
 
 

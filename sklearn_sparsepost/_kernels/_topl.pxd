@@ -6,7 +6,7 @@ cdef enum:
     STRIDE = 16
 
 
-cdef inline int _weakest(const floating *value, const int *index, int L) noexcept nogil:
+cdef inline int weakest(const floating *value, const int *index, int L) noexcept nogil:
     """Position of the entry to give up first: the least value, of equals the highest index."""
     cdef int j, worst = 0
     for j in range(1, L):
@@ -26,7 +26,7 @@ cdef inline void select_topl(
         value[j] = weight[j]
     if L == n:
         return
-    worst = _weakest(value, index, L)
+    worst = weakest(value, index, L)
     least = value[worst]
     while k + STRIDE <= n:  # most strides hold nothing large enough: one vector comparison
         largest = weight[k]
@@ -37,12 +37,12 @@ cdef inline void select_topl(
                 if weight[j] > least:  # an equal weight of a higher index never enters
                     index[worst] = j
                     value[worst] = weight[j]
-                    worst = _weakest(value, index, L)
+                    worst = weakest(value, index, L)
                     least = value[worst]
         k += STRIDE
     for j in range(k, n):
         if weight[j] > least:
             index[worst] = j
             value[worst] = weight[j]
-            worst = _weakest(value, index, L)
+            worst = weakest(value, index, L)
             least = value[worst]
