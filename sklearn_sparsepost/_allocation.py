@@ -1,9 +1,10 @@
 """How components are chosen: Dirichlet weights of topics in every document."""
 
+from copy import copy
 from functools import partial
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import topics as kernels
 from sklearn_sparsepost._parallel import threads_for
@@ -14,7 +15,10 @@ ACTIVE_TOL = 1e-4
 # Reweightings of the words' own best topics before a document's active topics are gathered.
 BURN_IN = 2
 
-AXES = {"word_topic": 1, "topic": 0}
+# A learned prior stays above this.
+LEAST_PRIOR = 1e-6
+
+AXES = {"word_topic": 1, "topic": 0, "prior_gain": 0}
 SCALARS = (
     "n_samples",
     "n_tokens",
@@ -22,13 +26,18 @@ SCALARS = (
     "n_local_iter",
     "restarts_proposed",
     "restarts_accepted",
+    "length_gain",
 )
 
 
 def empty_topic_stats(n_features, n_components):
     """Statistics of no documents."""
     return SuffStats(
-        {"word_topic": np.zeros((n_features, n_components)), "topic": np.zeros(n_components)},
+        {
+            "word_topic": np.zeros((n_features, n_components)),
+            "topic": np.zeros(n_components),
+            "prior_gain": np.zeros(n_components),
+        },
         AXES,
         dict.fromkeys(SCALARS, 0.0),
     )
@@ -51,10 +60,15 @@ class DirichletTopics:
         Restart proposals a document.
     restart_iter : int, default=3
         Iterations that each proposal is given.
+    learn : bool, default=False
+        Whether statistics hold what :meth:`improved_prior` needs.
     """
 
-    def __init__(self, alpha, *, sparsity_level, max_iter, tol, restarts, restart_iter=3):
+    def __init__(
+        self, alpha, *, sparsity_level, max_iter, tol, restarts, restart_iter=3, learn=False
+    ):
         self.alpha = alpha
+        self.learn = learn
         n_components = alpha.shape[0]
         level = n_components if sparsity_level is None else sparsity_level
         self.sparsity_level = min(level, n_components)
@@ -89,6 +103,53 @@ class DirichletTopics:
             want_mass=want_mass,
             n_threads=n_threads,
         )
+
+    def prior_gains(self, mass, n_tokens):
+        """What a step of :meth:`improved_prior` needs of some documents, as sums over them.
+
+        Parameters
+        ----------
+        mass : ndarray of shape (n_documents, n_components)
+            Expected topic counts.
+        n_tokens : ndarray of shape (n_documents,)
+            Their sums.
+
+        Returns
+        -------
+        prior_gain : ndarray of shape (n_components,)
+            Sum of psi(alpha_k + mass_dk) - psi(alpha_k): topics without mass add nothing.
+        length_gain : float
+            Sum of psi(A + n_tokens_d) - psi(A), A the sum of alpha.
+        """
+        documents, topics = np.nonzero(mass)
+        gain = psi(self.alpha[topics] + mass[documents, topics]) - psi(self.alpha)[topics]
+        total = self.alpha.sum()
+        length_gain = (psi(total + n_tokens) - psi(total)).sum()
+        return np.bincount(topics, gain, minlength=len(self.alpha)), float(length_gain)
+
+    def improved_prior(self, prior_gain, length_gain, rate=1.0):
+        """One fixed-point step of alpha, which never lowers the bound.
+
+        With responsibilities fixed and theta = alpha + mass, the bound depends on alpha as a
+        Dirichlet-multinomial likelihood of the masses: T. Minka, "Estimating a Dirichlet
+        distribution", 2000, Eq. 55.
+
+        Parameters
+        ----------
+        prior_gain, length_gain
+            Sums over documents of what :meth:`prior_gains` returns, at the present alpha.
+        rate : float, default=1.0
+            Share of the step, on a log scale, that is made.
+
+        Returns
+        -------
+        alpha : ndarray of shape (n_components,)
+            The new prior.
+        """
+        if length_gain <= 0:
+            return self.alpha
+        step = np.maximum(prior_gain / length_gain, LEAST_PRIOR)
+        return np.maximum(self.alpha * step**rate, LEAST_PRIOR)
 
     def constant_bound(self, n_tokens):
         """Terms of each document's bound that depend on its length alone (paper 000, Eq. 49)."""
@@ -140,6 +201,25 @@ class TopicModel:
             keep_local=keep_local,
         )
 
+    def learn_prior(self, state, rate=1.0):
+        """Improve the documents' prior by what the last pass or batch says of it.
+
+        Parameters
+        ----------
+        state : FitState
+            Its `report` is read, its `alpha` replaced.
+        rate : float, default=1.0
+            Share of the step that is made.
+        """
+        gains = state.report["prior_gain"], state.report["length_gain"]
+        state.alpha = self.allocation.improved_prior(*gains, rate)
+        self.use_prior(state.alpha)
+
+    def use_prior(self, alpha):
+        """Take another prior of the documents from now on."""
+        self.allocation = copy(self.allocation)  # steps that are under way keep theirs
+        self.allocation.alpha = alpha
+
     def global_bound(self, stats, at=None, n_threads=1):
         """The bound of all data whose statistics are `stats` (paper 000, Eq. 42).
 
@@ -188,8 +268,9 @@ def _local_step(
         chunk.data.dtype,
         n_threads,
     )
+    want_mass = keep_local or allocation.learn
     index, resp, mass, report = allocation.fit_documents(
-        chunk, rows, local, start=start, want_mass=keep_local, n_threads=n_threads
+        chunk, rows, local, start=start, want_mass=want_mass, n_threads=n_threads
     )
     if allocation.dense:
         *table, log_weights = kernels.sum_by_word_dense(
@@ -205,16 +286,22 @@ def _local_step(
     # The documents' bounds hold E[log phi] of these globals; without it they outlive the globals.
     local_bound = totals[0] - log_weights.sum() + allocation.constant_bound(n_tokens).sum()
     n_components = counts.shape[1]
+    gains = (
+        allocation.prior_gains(mass, n_tokens)
+        if allocation.learn
+        else (np.zeros(n_components), 0.0)
+    )
     stats = SuffStats(
         {
             "word_topic": table,
             "topic": np.bincount(table.topics, table.counts, minlength=n_components),
+            "prior_gain": gains[0],
         },
         AXES,
         dict(
             zip(
                 SCALARS,
-                (chunk.n_rows, n_tokens.sum(), local_bound, totals[1], totals[2], totals[3]),
+                (chunk.n_rows, n_tokens.sum(), local_bound, *totals[1:], gains[1]),
                 strict=True,
             )
         ),

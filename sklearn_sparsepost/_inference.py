@@ -72,7 +72,8 @@ class FitState:
         self.memo = None  # memoized: statistics of each batch as last seen
         self.start = None  # memoized: the start's statistics, while some batch is unseen
         self.local = None  # warm start of documents: expected topic counts, a CSR matrix a batch
-        self.report = {}  # scalars of the last lap
+        self.alpha = None  # prior of the documents' topic weights
+        self.report = {}  # of the last lap or batch: scalars, and what a prior is learned from
         self.fingerprint = None  # of the data, to tell whether a fit goes on
 
     def rng(self, stream, lap=0):
@@ -80,9 +81,10 @@ class FitState:
         return keyed_generator(self.seed, lap, stream)
 
 
-def _note(state, totals):
-    """Keep a lap's scalars for the estimator to report."""
-    state.report = {name: totals.factor * value for name, value in totals.scalars.items()}
+def _note(state, parts):
+    """Keep the scalars of a lap or batch for the estimator, and what a prior is learned from."""
+    names = (*parts[0].scalars, "prior_gain")
+    state.report = {name: sum(part.factor * part[name] for part in parts) for name in names}
 
 
 def batch_lap(model, corpus, state, *, bound=True):
@@ -109,7 +111,7 @@ def batch_lap(model, corpus, state, *, bound=True):
     for stats, _ in corpus.map(model.bind(state.stats), whole_plan(corpus.X)):
         total.add(stats, n_threads=threads)
     state.stats = total
-    _note(state, total)
+    _note(state, [total])
     return model.global_bound(total, n_threads=threads) if bound else np.nan
 
 
@@ -148,6 +150,7 @@ def online_update(model, corpus, state, chunks, *, decay, offset, total_samples)
         state.stats.clear()
     for stats in seen:
         state.stats.add(stats, rate * total_samples / n_samples, n_threads=threads)
+    _note(state, seen)
     return seen
 
 
@@ -173,7 +176,7 @@ def online_lap(model, corpus, state, *, n_batches, decay, offset, bound=True):
     order = state.rng(STREAM_ORDER, state.n_laps).permutation(n_batches)
     total = model.empty_stats() if bound else None
     threads = threads_per_worker()
-    scalars = dict.fromkeys(state.stats.scalars, 0.0)
+    lap = []
     for b in order:
         seen = online_update(
             model,
@@ -184,12 +187,11 @@ def online_lap(model, corpus, state, *, n_batches, decay, offset, bound=True):
             offset=offset,
             total_samples=corpus.n_samples,
         )
-        for stats in seen:
-            for name, value in stats.scalars.items():
-                scalars[name] += value
-            if bound:
+        lap.append(state.report)
+        if bound:
+            for stats in seen:
                 total.add(stats, n_threads=threads)
-    state.report = scalars
+    state.report = {name: sum(report[name] for report in lap) for name in lap[0]}
     return model.global_bound(total, at=state.stats, n_threads=threads) if bound else np.nan
 
 
@@ -228,7 +230,7 @@ def memoized_lap(model, corpus, state, *, n_batches, keep_local=False, bound=Tru
         # From scratch, so that neither rounding nor an interruption between two sums stays.
         _rebuild(model, corpus, state, threads)
     state.start = None
-    _note(state, state.stats)
+    _note(state, [state.stats])
     return model.global_bound(state.stats, n_threads=threads) if bound else np.nan
 
 

@@ -61,9 +61,10 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         The most topics that a distinct word of a document may keep, L. None, or K and more, is
         the dense posterior. 4 to 16 are as good as dense; 1 is hard assignment and may fail.
 
-    doc_topic_prior : float or array-like of shape (n_components,), default=None
+    doc_topic_prior : float, "auto" or array-like of shape (n_components,), default=None
         Dirichlet prior alpha of each topic's weight in a document. By default
-        ``0.5 / n_components``: a total mass of 0.5.
+        ``0.5 / n_components``: a total mass of 0.5. "auto" starts there and learns one value a
+        topic, by one fixed-point step after every pass (Minka [3]_, Eq. 55).
 
     topic_word_prior : float or array-like of shape (n_features,) or (n_components, n_features), \
             default=None
@@ -207,6 +208,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
        posteriors. arXiv:1609.07521, 2016.
     .. [2] S. Arora et al. A practical algorithm for topic modeling with provable guarantees.
        ICML 2013.
+    .. [3] T. P. Minka. Estimating a Dirichlet distribution. Technical report, MIT, 2000.
 
     Examples
     --------
@@ -221,7 +223,12 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "sparsity_level": [None, Interval(Integral, 1, None, closed="left")],
-        "doc_topic_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "doc_topic_prior": [
+            None,
+            StrOptions({"auto"}),
+            Interval(Real, 0, None, closed="neither"),
+            "array-like",
+        ],
         "topic_word_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
@@ -328,6 +335,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         def begin():
             state = self._state_to_go_on(X) if goes_on else self._new_state(X, dtype)
             state.dtype = dtype
+            model.use_prior(state.alpha)
             return state
 
         self._run_laps(X, begin, self._lap(model, corpus))
@@ -363,6 +371,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         else:
             state = getattr(self, "_fit_state", None) or self._state_from_components()
             state.memo = None  # the stream has left the batches of a fit behind
+        model.use_prior(state.alpha)
         inference.online_update(
             model,
             inference.Corpus(X, dtype, self.n_jobs),
@@ -372,8 +381,15 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
             offset=self.learning_offset,
             total_samples=self.total_samples,
         )
+        if self._learns_prior:
+            rate = inference.step_size(state.n_updates, self.learning_decay, self.learning_offset)
+            model.learn_prior(state, min(1.0, rate))
         self._store(state, whole=True)
         return self
+
+    @property
+    def _learns_prior(self):
+        return isinstance(self.doc_topic_prior, str)
 
     def _check_corpus(self, X):
         if not X.nnz or not X.data.any():
@@ -389,7 +405,8 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
     def _resolve_priors(self, n_features):
         """alpha of shape (n_components,), and the topics' prior in the shape given."""
         K = self.n_components
-        alpha = 0.5 / K if self.doc_topic_prior is None else self.doc_topic_prior
+        default = self.doc_topic_prior is None or self._learns_prior
+        alpha = 0.5 / K if default else self.doc_topic_prior
         alpha = positive_array(alpha, "doc_topic_prior", {"one value": (), "one a topic": (K,)})
         beta = positive_array(
             0.1 if self.topic_word_prior is None else self.topic_word_prior,
@@ -414,10 +431,23 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
             max_iter=self.max_doc_update_iter,
             tol=self.mean_change_tol,
             restarts=self.restarts,
+            learn=self._learns_prior,
         )
 
     def _lap(self, model, corpus):
-        """The pass of the learning method, as a function of (state, bound)."""
+        """A pass of the learning method and what follows it, as a function of (state, bound)."""
+        one_pass = self._pass(model, corpus)
+        if not self._learns_prior:
+            return one_pass
+
+        def lap(state, bound):
+            value = one_pass(state, bound)
+            model.learn_prior(state)
+            return value
+
+        return lap
+
+    def _pass(self, model, corpus):
         if self.learning_method == "batch":
             return lambda state, bound: inference.batch_lap(model, corpus, state, bound=bound)
         if self.learning_method == "online":
@@ -447,6 +477,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         seed = self._new_seed()
         counts = self._initial_counts(X, dtype, seed)
         state = inference.FitState(self._stats_of(counts), seed)
+        state.alpha = self._resolve_priors(X.shape[1])[0]
         state.fingerprint = _fingerprint(X)
         return state
 
@@ -494,6 +525,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         counts = np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy()
         state = inference.FitState(self._stats_of(counts), self._new_seed())
         state.dtype = self.components_.dtype
+        state.alpha = self._fitted_prior()
         state.n_laps = self.n_iter_
         state.n_updates = self.n_batch_iter_
         state.history = list(self.bound_history_)
@@ -515,14 +547,21 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
             self.learning_method != "memoized" or len(state.memo) != min(self.n_batches, X.shape[0])
         ):
             state.memo = None
+        state.alpha = self._fitted_prior()
         return state
+
+    def _fitted_prior(self):
+        """The documents' prior to go on with: what was learned, or what the parameter now says."""
+        if self._learns_prior:
+            return self.doc_topic_prior_
+        return self._resolve_priors(self.components_.shape[1])[0]
 
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state` leaves on the estimator."""
-        alpha, beta = self._resolve_priors(state.stats["word_topic"].shape[0])
+        _, beta = self._resolve_priors(state.stats["word_topic"].shape[0])
         attributes = {
             "components_": _components(state.stats, beta, state.dtype),
-            "doc_topic_prior_": alpha,
+            "doc_topic_prior_": state.alpha,
             "topic_word_prior_": beta if beta.ndim else float(beta),
             "bound_history_": np.array(state.history),
             "restart_acceptance_": np.array(state.acceptance),
@@ -599,6 +638,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         check_is_fitted(self)
         X, dtype = self._validate_counts(X, reset=False)
         model = self._model(X.shape[1])
+        model.use_prior(self.doc_topic_prior_)
         at = self._state_from_components().stats
         total = model.empty_stats()
         corpus = inference.Corpus(X, dtype, self.n_jobs)

@@ -22,6 +22,7 @@ ESTIMATORS = [
     SparseLDA(n_components=3, random_state=0),
     SparseLDA(n_components=3, sparsity_level=2, learning_method="online", random_state=0),
     SparseLDA(n_components=3, sparsity_level=None, learning_method="batch", random_state=0),
+    SparseLDA(n_components=3, doc_topic_prior="auto", random_state=0),
 ]
 
 

@@ -1,14 +1,18 @@
 """SparseLDA is right: against enumeration, scikit-learn, and its own bound."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import reference
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 
 from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost._allocation import DirichletTopics
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
 
 METHODS = ["batch", "online", "memoized"]
@@ -395,3 +399,99 @@ def test_dirichlet_constants_are_in_the_bound():
     lda = SparseLDA(1, topic_word_prior=0.5, doc_topic_prior=0.2, max_iter=2).fit(x)
     evidence = gammaln(1.5) - gammaln(1.5 + 4) + (gammaln(0.5 + x) - gammaln(0.5)).sum()
     np.testing.assert_allclose(lda.bound_history_, evidence, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- learned priors
+
+
+def dirichlet_multinomial(alpha, mass):
+    """Log-likelihood of fractional counts, which the bound is in alpha, written out."""
+    value = gammaln(alpha.sum()) - gammaln(alpha.sum() + mass.sum(axis=1))
+    return (value + (gammaln(alpha + mass) - gammaln(alpha)).sum(axis=1)).sum()
+
+
+def test_steps_of_the_prior_climb_to_the_maximum():
+    rng = np.random.default_rng(0)
+    truth = np.array([0.05, 0.3, 1.0, 0.02])
+    mass = rng.dirichlet(truth, 2000) * rng.integers(20, 80, (2000, 1))
+    allocation = DirichletTopics(np.full(4, 0.1), sparsity_level=2, max_iter=1, tol=0, restarts=0)
+    value = dirichlet_multinomial(allocation.alpha, mass)
+    for _ in range(300):
+        gains = allocation.prior_gains(mass, mass.sum(axis=1))
+        allocation.alpha = allocation.improved_prior(*gains)
+        last, value = value, dirichlet_multinomial(allocation.alpha, mass)
+        assert value >= last - 1e-9 * abs(last)
+    best = minimize(lambda x: -dirichlet_multinomial(np.exp(x), mass), np.log(truth), method="BFGS")
+    np.testing.assert_allclose(allocation.alpha, np.exp(best.x), rtol=1e-3)
+
+
+def test_no_topic_is_ever_lost_to_the_prior():
+    allocation = DirichletTopics(np.full(2, 0.1), sparsity_level=1, max_iter=1, tol=0, restarts=0)
+    mass = np.array([[5.0, 0.0], [7.0, 0.0]])
+    for _ in range(50):
+        allocation.alpha = allocation.improved_prior(
+            *allocation.prior_gains(mass, mass.sum(axis=1))
+        )
+    assert (allocation.alpha > 0).all()
+    nothing = allocation.prior_gains(np.zeros((1, 2)), np.zeros(1))
+    assert allocation.improved_prior(*nothing) is allocation.alpha
+
+
+@pytest.mark.parametrize("L", [2, None])
+@pytest.mark.parametrize("method", METHODS)
+def test_learned_prior_finds_frequent_topics(method, L):
+    alpha = np.array([1.0, 0.3, 0.1, 0.03])
+    X, topics, _ = make_lda_corpus(
+        1500, 80, 4, doc_topic_prior=alpha, doc_length=80, random_state=0
+    )
+    lda = SparseLDA(
+        4,
+        sparsity_level=L,
+        doc_topic_prior="auto",
+        learning_method=method,
+        batch_size=100,
+        max_iter=40,
+        tol=0,
+        random_state=0,
+    ).fit(X)
+    if method != "online":
+        assert (np.diff(lda.bound_history_) > -1e-6 * abs(lda.bound_history_[-1])).all()
+    # Which fitted topic is which of those drawn from.
+    similar = lda.topic_word_distr_ @ topics.T
+    learned = lda.doc_topic_prior_[similar.argmax(axis=0)]
+    assert (np.diff(learned) < 0).all()
+    assert lda.doc_topic_prior_.min() < 0.125 < lda.doc_topic_prior_.max()
+    fixed = clone(lda).set_params(doc_topic_prior=None).fit(X)
+    assert lda.bound(X) > fixed.bound(X)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_learned_prior_goes_on_exactly(corpus, method):
+    options = {"doc_topic_prior": "auto", "learning_method": method, "tol": 0, "random_state": 0}
+    whole = SparseLDA(6, max_iter=6, **options).fit(corpus)
+    half = SparseLDA(6, max_iter=3, warm_start=True, **options).fit(corpus).fit(corpus)
+    np.testing.assert_array_equal(whole.doc_topic_prior_, half.doc_topic_prior_)
+    np.testing.assert_array_equal(whole.components_, half.components_)
+    assert not np.array_equal(whole.doc_topic_prior_, np.full(6, 0.5 / 6))
+
+
+def test_a_pass_of_a_learned_prior_is_one_under_that_prior(corpus):
+    learned = SparseLDA(
+        6, doc_topic_prior="auto", max_iter=3, tol=0, warm_start=True, random_state=0
+    ).fit(corpus)
+    fixed = deepcopy(learned).set_params(doc_topic_prior=learned.doc_topic_prior_, max_iter=1)
+    learned.set_params(max_iter=1).fit(corpus)
+    fixed.fit(corpus)
+    np.testing.assert_array_equal(learned.components_, fixed.components_)
+    assert learned.bound_history_[-1] == fixed.bound_history_[-1]
+    assert not np.array_equal(learned.doc_topic_prior_, fixed.doc_topic_prior_)
+
+
+def test_partial_fit_learns_the_prior(corpus):
+    lda = SparseLDA(6, doc_topic_prior="auto", total_samples=300, random_state=0)
+    lda.set_params(learning_offset=1)
+    for _ in range(5):
+        for start in range(0, 300, 100):
+            lda.partial_fit(corpus[start : start + 100])
+    assert np.ptp(lda.doc_topic_prior_) > 0
+    assert np.isfinite(lda.score(corpus))

@@ -47,3 +47,12 @@ def test_bound_rises(sparse):
 def test_own_score_agrees_with_the_judge(split, sparse, judge):
     _, _, X_test = split
     assert sparse.score(X_test) == pytest.approx(judge.score(sparse.components_, X_test), abs=0.01)
+
+
+def test_learned_prior_is_better_than_fixed(split):
+    _, X, X_test = split
+    options = {**COMMON, "max_iter": 20}
+    fixed = SparseLDA(**options).fit(X)
+    learned = SparseLDA(**options, doc_topic_prior="auto").fit(X)
+    assert learned.score(X_test) > fixed.score(X_test)
+    assert (np.diff(learned.bound_history_) > 0).all()

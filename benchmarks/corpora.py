@@ -1,0 +1,92 @@
+"""The real corpora and the judge of held-out topics, wherever they are kept.
+
+Corpora are CSR matrices of counts, `<folder>/<name>/X.npz`, or in parts `X_00.npz`, `X_01.npz`, ...
+Run as a program, ``python corpora.py FOLDER`` writes the large corpus as memory-mapped arrays.
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+BESIDE = Path(__file__).resolve().parents[2] / "shared"
+N_TEST = {"newsgroups20": 500, "nips": 200, "kos": 200, "arxiv300k": 1000}
+MAPPED = "arxiv300k"  # this one is trained on out of core
+
+
+def _folder(variable, default, wanted):
+    """The folder that a variable of the environment names, if it holds what is wanted."""
+    folder = Path(os.environ.get(variable, BESIDE / default))
+    if not any(folder.glob(wanted)):
+        raise FileNotFoundError(
+            f"no {wanted} in {folder}: set the environment variable {variable} to its folder"
+        )
+    return folder
+
+
+def judge():
+    """The module `heldout`: ``train_test(X, n_test, seed)`` and ``score(topics, X_test)``."""
+    path = _folder("SPARSEPOST_JUDGE", "eval", "heldout.py") / "heldout.py"
+    spec = importlib.util.spec_from_file_location("heldout", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load(name):
+    """Training and test documents of a corpus.
+
+    Parameters
+    ----------
+    name : str
+        A key of `N_TEST`.
+
+    Returns
+    -------
+    X_train, X_test : csr_matrix
+        Counts; the training documents of `MAPPED` are memory-mapped if SPARSEPOST_MAPPED says
+        where :func:`write_mapped` put them.
+    """
+    mapped = os.environ.get("SPARSEPOST_MAPPED")
+    if name == MAPPED and mapped:
+        return read_mapped(Path(mapped))
+    folder = _folder("SPARSEPOST_DATA", "data", f"{name}/X*.npz") / name
+    parts = [sp.load_npz(path) for path in sorted(folder.glob("X*.npz"))]
+    X = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
+    return judge().train_test(X, N_TEST[name], seed=0)
+
+
+def write_mapped(folder, name=MAPPED):
+    """Write the training documents as three .npy files and the test documents as one .npz file.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to; it exists.
+    name : str
+        The corpus.
+    """
+    X_train, X_test = load(name)
+    X_train.sort_indices()
+    # Row pointers and columns of one type, or else scipy makes copies that are.
+    np.save(folder / "indptr.npy", X_train.indptr.astype(np.int32))
+    np.save(folder / "indices.npy", X_train.indices.astype(np.int32))
+    np.save(folder / "data.npy", X_train.data)
+    sp.save_npz(folder / "test.npz", X_test, compressed=False)
+
+
+def read_mapped(folder):
+    """What :func:`write_mapped` wrote; the arrays of the first matrix stay on disk."""
+    X_test = sp.load_npz(folder / "test.npz")
+    indptr, indices, data = (
+        np.load(folder / f"{part}.npy", mmap_mode="r") for part in ("indptr", "indices", "data")
+    )
+    shape = (len(indptr) - 1, X_test.shape[1])
+    return sp.csr_matrix((data, indices, indptr), shape=shape, copy=False), X_test
+
+
+if __name__ == "__main__":
+    write_mapped(Path(sys.argv[1]))

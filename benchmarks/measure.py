@@ -1,0 +1,153 @@
+"""One measurement in a process of its own: ``python measure.py '{"kind": ..., ...}'`` prints JSON.
+
+The process is fresh so that no measurement inherits another's memory, threads or caches. run.py
+sets the number of threads in its environment, since libraries read it when they are imported.
+"""
+
+import json
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from time import perf_counter
+
+import corpora
+import numpy as np
+import peers
+
+from sklearn_sparsepost import __version__, _kernels
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "tomotopy", "gensim", "lda", "pyrmallet")
+
+
+def machine():
+    """What the figures depend on besides the code."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        name = platform.processor() or platform.machine()
+    return {
+        "processor": name,
+        "cores": os.cpu_count(),
+        "vector unit": _kernels.vector_unit,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": _versions(),
+    }
+
+
+def _versions():
+    found = {"sklearn-sparsepost": __version__}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def curve(
+    corpus,
+    n_topics,
+    method,
+    *,
+    options=None,
+    threads=1,
+    seed=0,
+    score="every",
+    own_score=False,
+    **limits,
+):
+    """Train one method and note time, passes and score at checkpoints.
+
+    Parameters
+    ----------
+    corpus, n_topics, method
+        What to train, a key of `peers.METHODS`.
+    options : dict, default=None
+        Options of the method.
+    threads, seed : int
+        Handed on.
+    score : {"every", "last", "none"}, default="every"
+        Which checkpoints the judge scores.
+    own_score : bool, default=False
+        Whether to score by the estimator's own `score` in the end.
+    **limits
+        `budget`, `passes`, `at_least` of the clock.
+
+    Returns
+    -------
+    result : dict
+        The checkpoints and what else there is to tell.
+    """
+    X, X_test = corpora.load(corpus)
+    judge = corpora.judge()
+    clock = peers.Clock(
+        None if score == "none" else lambda topics: float(judge.score(topics, X_test)),
+        only_last=score == "last",
+        **limits,
+    )
+    model = peers.METHODS[method](X, n_topics, clock, threads=threads, seed=seed, **(options or {}))
+    result = {
+        "checkpoints": clock.rows,
+        "start_seconds": clock.start_seconds,
+        "peak_bytes": clock.peak or peers.peak_bytes(),
+        "n_documents": X.shape[0],
+        "n_tokens": int(X.sum(dtype=np.int64)),
+    }
+    if own_score:
+        result["own_score"] = model.score(X_test)
+    return result
+
+
+def transform(corpus, n_topics, *, threads=1, passes=8):
+    """Documents a second of `transform`, ours and scikit-learn's, with the same fitted topics."""
+    from sklearn.decomposition import LatentDirichletAllocation
+    from sklearn.decomposition._online_lda_fast import _dirichlet_expectation_2d
+
+    from sklearn_sparsepost import SparseLDA
+
+    X, _ = corpora.load(corpus)
+    alpha = peers.ALPHA / n_topics
+    topics = SparseLDA(n_topics, topic_word_prior=peers.ETA, max_iter=passes, random_state=0)
+    components = topics.fit(X).components_.astype(np.float64)
+    dense = LatentDirichletAllocation(
+        n_topics, doc_topic_prior=alpha, topic_word_prior=peers.ETA, n_jobs=threads
+    )
+    dense._init_latent_vars(X.shape[1])
+    dense.n_features_in_ = X.shape[1]
+    dense.components_ = components
+    dense.exp_dirichlet_component_ = np.exp(_dirichlet_expectation_2d(components))
+    models = {"scikit-learn": (dense, X.astype(np.float64), 1)}
+    # In its usual precision for counts of integers.
+    for name, level in (("L=8", 8), ("dense", None)):
+        model = SparseLDA.from_topics(
+            components.astype(np.float32), sparsity_level=level, doc_topic_prior=alpha
+        )
+        models[name] = model, X, 3
+    seconds, weights = {}, {}
+    for name, (model, counts, repeats) in models.items():
+        times = []
+        for _ in range(repeats):
+            begun = perf_counter()
+            weights[name] = model.transform(counts)
+            times.append(perf_counter() - begun)
+        seconds[name] = float(np.median(times))
+    return {
+        "documents_per_second": {name: X.shape[0] / value for name, value in seconds.items()},
+        "mean_l1": {
+            f"{a} and {b}": float(np.abs(weights[a] - weights[b]).sum(axis=1).mean())
+            for a, b in (("L=8", "scikit-learn"), ("dense", "scikit-learn"), ("L=8", "dense"))
+        },
+    }
+
+
+KINDS = {"curve": curve, "transform": transform, "machine": machine}
+
+if __name__ == "__main__":
+    spec = json.loads(sys.argv[1])
+    print(json.dumps({**KINDS[spec.pop("kind")](**spec), "versions": _versions()}))

@@ -1,0 +1,414 @@
+"""Tables and the figure from the results: ``python benchmarks/report.py [FOLDER]``.
+
+Writes `tables.md` and `heldout_against_time.png` beside the results, and the same tables for the
+user guide of the documentation.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
+# When tomotopy's score is taken as the level to reach: nips is soon done.
+TOMOTOPY_SECONDS = {"nips": 18}
+SKLEARN_PASSES = 10
+FAMILIES = {  # first word of a label: (name, colour)
+    "L=8": ("sklearn_sparsepost", "#0077bb"),
+    "dense": ("sklearn_sparsepost", "#33bbee"),
+    "tomotopy": ("tomotopy", "#ee7733"),
+    "pyrmallet": ("pyrmallet", "#aa3377"),
+    "lda": ("lda", "#777777"),
+    "gensim": ("gensim", "#228833"),
+    "sklearn": ("scikit-learn", "#cc3311"),
+}
+STYLES = {"online": ":", "learned": "--", "batch": "-."}
+
+
+class Table(NamedTuple):
+    """A title, what to know of it, names of columns, and rows of cells that are ready to print."""
+
+    title: str
+    note: str
+    header: list
+    rows: list
+
+
+class Run(NamedTuple):
+    """Repetitions of a measurement as one, its seconds the medians."""
+
+    passes: np.ndarray
+    seconds: np.ndarray
+    scores: np.ndarray  # of the first repetition; NaN where there is none
+    results: list
+
+    @property
+    def lap(self):
+        """Median seconds of a pass from the third on, when the first topics have settled."""
+        laps = [
+            np.diff([row["seconds"] for row in result["checkpoints"]])[1:]
+            for result in self.results
+        ]
+        return float(np.median(np.median(laps, axis=1)))
+
+    @property
+    def start(self):
+        """Median seconds until the first pass."""
+        return float(np.median([result["start_seconds"] for result in self.results]))
+
+    @property
+    def speed(self):
+        """Millions of training tokens a second, without what comes before the first checkpoint."""
+        n_tokens = self.results[0]["n_tokens"]
+        if len(self.passes) == 1:
+            return self.passes[0] * n_tokens / self.seconds[0] / 1e6
+        return np.ptp(self.passes) * n_tokens / np.ptp(self.seconds) / 1e6
+
+    def score_at(self, seconds):
+        """The score at some time, interpolated in its logarithm."""
+        return float(np.interp(np.log(seconds), np.log(self.seconds), self.scores))
+
+    def time_to(self, level):
+        """Seconds until the score first is at a level, interpolated likewise; NaN for never."""
+        above = np.flatnonzero(self.scores >= level)
+        if not above.size:
+            return np.nan
+        i = above[0]
+        if i == 0:
+            return float(self.seconds[0])
+        at = np.interp(level, self.scores[i - 1 : i + 1], np.log(self.seconds[i - 1 : i + 1]))
+        return float(np.exp(at))
+
+
+def read(runs, experiment):
+    """Runs of an experiment: {corpus-topics: {label: Run}}; failures are left out."""
+    found = {}
+    for key, result in runs.items():
+        name, corpus, label = key.split("/")
+        if name == experiment and "checkpoints" in result:
+            label = label.split("#")[0]
+            found.setdefault(corpus, {}).setdefault(label, []).append(result)
+    return {
+        corpus: {label: _combine(results) for label, results in labels.items()}
+        for corpus, labels in found.items()
+    }
+
+
+def _combine(results):
+    rows = [result["checkpoints"] for result in results]
+    return Run(
+        np.array([row["passes"] for row in rows[0]]),
+        np.median([[row["seconds"] for row in one] for one in rows], axis=0),
+        np.array([row.get("score", np.nan) for row in rows[0]]),
+        results,
+    )
+
+
+def _number(value, digits=3):
+    """Some significant digits, and never an exponent."""
+    if not np.isfinite(value):
+        return "never"
+    decimals = max(0, digits - 1 - int(np.floor(np.log10(max(abs(value), 1e-9)))))
+    return f"{value:,.{decimals}f}"
+
+
+def _score(value):
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _corpus(name):
+    corpus, _, topics = name.rpartition("-")
+    return f"{corpus}, {topics} topics"
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def levels(name, runs):
+    """The scores to reach: {what: score}, of the peers that there are."""
+    found = {}
+    if "sklearn batch" in runs:
+        run = runs["sklearn batch"]
+        i = min(np.searchsorted(run.passes, SKLEARN_PASSES), len(run.passes) - 1)
+        found[f"scikit-learn after {run.passes[i]} passes"] = run.scores[i]
+    if "tomotopy" in runs:
+        run = runs["tomotopy"]
+        seconds = min(TOMOTOPY_SECONDS.get(name.split("-")[0], 40), run.seconds[-1])
+        found[f"tomotopy after {seconds:.0f} s"] = run.score_at(seconds)
+    return found
+
+
+def curve_tables(runs):
+    """A table a corpus: speed, best score, and how soon others' levels are reached."""
+    tables = []
+    for name, labels in read(runs, "curves").items():
+        goals = levels(name, labels)
+        rows = []
+        for label, run in labels.items():
+            best = int(np.nanargmax(run.scores))
+            rows.append(
+                [
+                    label,
+                    _number(run.speed),
+                    _score(run.scores[best]),
+                    _number(run.seconds[best]),
+                    *(_number(run.time_to(level)) for level in goals.values()),
+                ]
+            )
+        told = "; ".join(f"{what} is at {_score(level)}" for what, level in goals.items())
+        header = ["method", "M tokens/s", "best score", "at s", *(f"s to {what}" for what in goals)]
+        note = f"Held-out score in nats a token, higher is better. {told}."
+        tables.append(Table(f"Learning curves: {_corpus(name)}", note, header, rows))
+    return tables
+
+
+def lap_tables(runs):
+    """Seconds of a pass by topics and sparsity, a table a learning method."""
+    tables = []
+    by_topics = read(runs, "laps")
+    for learning in ("batch", "memoized"):
+        rows, header = [], []
+        for name, labels in by_topics.items():
+            laps = {
+                label.split()[0]: run.lap
+                for label, run in labels.items()
+                if label.endswith(learning)
+            }
+            if not {"L=8", "dense"} <= laps.keys():
+                continue
+            header = ["topics", *laps, "dense / L=8"]
+            ratio = laps["dense"] / laps["L=8"]
+            rows.append([name.rpartition("-")[2], *map(_number, laps.values()), _number(ratio)])
+        if rows:
+            corpus = next(iter(by_topics)).rpartition("-")[0]
+            note = "Medians of the passes from the third on."
+            tables.append(
+                Table(f"Seconds of a pass, {learning} learning: {corpus}", note, header, rows)
+            )
+    return tables
+
+
+def start_tables(runs):
+    """Seconds until the first pass."""
+    rows = [
+        [_corpus(name), _number(labels["start"].start)]
+        for name, labels in read(runs, "start").items()
+    ]
+    return [Table("The start", "Until the first pass begins.", ["corpus", "s"], rows)] * bool(rows)
+
+
+def seed_tables(runs):
+    """How much the score depends on the seed."""
+    tables = []
+    for name, labels in read(runs, "seeds").items():
+        scores = np.array([run.scores[-1] for run in labels.values()])
+        passes = next(iter(labels.values())).passes[-1]
+        spread = scores.std(ddof=1) if len(scores) > 1 else 0.0
+        row = [len(scores), scores.mean(), spread, scores.min(), scores.max()]
+        cells = [str(row[0]), *(f"{value:.4f}" for value in row[1:])]
+        header = ["seeds", "mean score", "standard deviation", "least", "largest"]
+        tables.append(Table(f"Seeds: {_corpus(name)}, {passes} passes", "", header, [cells]))
+    return tables
+
+
+def prior_tables(runs):
+    """Fixed and learned priors by both scores."""
+    rows = [
+        [_corpus(name), label, _score(run.scores[-1]), _score(run.results[0]["own_score"])]
+        for name, labels in read(runs, "priors").items()
+        for label, run in labels.items()
+    ]
+    note = "The judge gives every model the same prior; the estimator's own `score` uses its own."
+    header = ["corpus", "doc_topic_prior", "judge's score", "own score"]
+    return [Table("Learned priors", note, header, rows)] * bool(rows)
+
+
+def transform_tables(runs):
+    """Documents a second of transform, and how far the weights are apart."""
+    tables = []
+    for key, result in runs.items():
+        if not key.startswith("transform/") or "error" in result:
+            continue
+        speeds = result["documents_per_second"]
+        rows = [
+            [name, _number(speed), _number(speed / speeds["scikit-learn"])]
+            for name, speed in speeds.items()
+        ]
+        apart = "; ".join(f"{pair} {value:.3f}" for pair, value in result["mean_l1"].items())
+        note = f"Mean L1 distance of the documents' weights, at most 2: {apart}."
+        header = ["model", "documents/s", "times scikit-learn"]
+        tables.append(Table(f"transform: {_corpus(key.split('/')[1])}", note, header, rows))
+    return tables
+
+
+def pair_tables(runs, experiment, title, first, second):
+    """Seconds of a pass one way and the other, of interleaved runs."""
+    rows = [
+        [
+            _corpus(name),
+            _number(labels[first].lap),
+            _number(labels[second].lap),
+            _number(labels[first].lap / labels[second].lap),
+        ]
+        for name, labels in read(runs, experiment).items()
+        if {first, second} <= labels.keys()
+    ]
+    note = "Seconds of a pass: medians of runs that took turns."
+    return [Table(title, note, ["corpus", first, second, "ratio"], rows)] * bool(rows)
+
+
+def arxiv_tables(runs):
+    """Learning from a corpus on disk."""
+    tables = []
+    for name, labels in read(runs, "arxiv").items():
+        rows = [
+            [label, str(passes), _number(seconds), _score(score)]
+            for label, run in labels.items()
+            if not label.endswith("memory")
+            for passes, seconds, score in zip(run.passes, run.seconds, run.scores, strict=True)
+        ]
+        memory = {
+            label.split()[0]: run.results[0]["peak_bytes"] / 2**20
+            for label, run in labels.items()
+            if label.endswith("memory")
+        }
+        told = "; ".join(f"{label} {peak:,.0f} MB" for label, peak in memory.items())
+        starts = [run.start for label, run in labels.items() if not label.endswith("memory")]
+        note = (
+            f"Memory-mapped, on two threads, the start ({_number(np.median(starts))} s) included. "
+            f"Peak memory, with the pages of the mapped files: {told}."
+        )
+        header = ["learning", "passes", "s", "score"]
+        tables.append(Table(f"Out of core: {_corpus(name)}", note, header, rows))
+    return tables
+
+
+def all_tables(runs):
+    """Every table for which there are results."""
+    return [
+        *curve_tables(runs),
+        *lap_tables(runs),
+        *start_tables(runs),
+        *seed_tables(runs),
+        *prior_tables(runs),
+        *transform_tables(runs),
+        *pair_tables(runs, "threads", "Threads", "1", "2"),
+        *arxiv_tables(runs),
+        *pair_tables(runs, "native", "Built for this processor", "installed", "native"),
+    ]
+
+
+def about(machine):
+    """One sentence about where the figures come from."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return (
+        f"Measured on {machine['date']} on {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['vector unit']} kernels, {machine['system']}, Python {machine['python']}; "
+        f"{versions}."
+    )
+
+
+def markdown(tables, machine):
+    """Tables as Markdown."""
+    parts = [about(machine)]
+    for table in tables:
+        lines = [table.header, ["---"] * len(table.header), *table.rows]
+        body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        parts += [f"## {table.title}", *([table.note] if table.note else []), body]
+    return "\n\n".join(parts) + "\n"
+
+
+def rst(tables, machine):
+    """Tables as reStructuredText, to be included."""
+    parts = [".. Written by benchmarks/report.py: do not edit.", about(machine)]
+    for table in tables:
+        lines = [f".. list-table:: {table.title}", "   :header-rows: 1", ""]
+        for row in [table.header, *table.rows]:
+            lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+        parts.append("\n".join(lines))
+        if table.note:
+            parts.append(table.note)
+    return "\n\n".join(parts) + "\n"
+
+
+# ---------------------------------------------------------------------- the figure
+
+
+def draw(runs, path):
+    """Held-out score against training time, a panel a corpus."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    curves = read(runs, "curves")
+    if not curves:
+        return
+    n_columns = min(2, len(curves))
+    n_rows = -(-len(curves) // n_columns)
+    fig, axes = plt.subplots(
+        n_rows, n_columns, figsize=(6.2 * n_columns, 4.4 * n_rows), squeeze=False
+    )
+    for ax in axes.flat[len(curves) :]:
+        ax.set_visible(False)
+    lines = {}
+    for ax, (name, labels) in zip(axes.flat, curves.items(), strict=False):
+        bests = []
+        # Ours last, so that it lies on top.
+        for label, run in reversed(labels.items()):
+            words = label.split()
+            if words[0] not in FAMILIES:
+                continue
+            family, colour = FAMILIES[words[0]]
+            style = next((STYLES[word] for word in words if word in STYLES), "-")
+            width = 3.2 if label == "L=8" else 2 if family == "sklearn_sparsepost" else 1.5
+            marker = "o" if len(run.passes) < 4 else None
+            told = f"{family} {label}" if family == "sklearn_sparsepost" else label
+            line = {"color": colour, "ls": style, "lw": width, "marker": marker, "ms": 3}
+            (lines[told],) = ax.plot(run.seconds, run.scores, **line)
+            bests.append(np.nanmax(run.scores))
+        # Early and failed states are far below: they may leave the panel.
+        top, bottom = max(bests), max(min(bests), max(bests) - 0.5)
+        pad = 0.12 * (top - bottom) + 1e-3
+        ax.set_ylim(bottom - 3 * pad, top + pad)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.set_title(_corpus(name))
+        ax.set_xlabel("training time (s)")
+        ax.set_ylabel("held-out score (nats a word)")
+        ax.grid(alpha=0.25)
+        ax.spines[["top", "right"]].set_visible(False)
+    order = sorted(lines, key=lambda told: (not told.startswith("sklearn_sparsepost"), told))
+    fig.tight_layout()
+    fig.legend(
+        [lines[told] for told in order],
+        order,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        ncols=2 * n_columns - (n_columns > 1),
+        frameon=False,
+        handlelength=3,
+    )
+    fig.savefig(path, dpi=150, bbox_inches="tight")
+
+
+def main():
+    """Read the results of a folder and write everything."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results"
+    record = json.loads((folder / "results.json").read_text())
+    tables = all_tables(record["runs"])
+    (folder / "tables.md").write_text(markdown(tables, record["machine"]))
+    # Results of a trial do not belong in the documentation.
+    guide = GUIDE if folder.resolve() == HERE / "results" else folder / GUIDE.name
+    guide.write_text(rst(tables, record["machine"]))
+    draw(record["runs"], folder / "heldout_against_time.png")
+    for key, result in record["runs"].items():
+        if "error" in result:
+            print(f"{key} failed: {result['error']}")
+
+
+if __name__ == "__main__":
+    main()

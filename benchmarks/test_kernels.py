@@ -1,0 +1,104 @@
+"""Times of the kernels, to find regressions: ``pytest benchmarks --benchmark-only``.
+
+``--benchmark-autosave`` keeps a run and ``--benchmark-compare`` compares with the last one kept. A
+synthetic corpus, one thread, and sizes at which each takes tens of milliseconds.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import psi
+
+from sklearn_sparsepost._allocation import DirichletTopics
+from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._parallel import make_chunk
+from sklearn_sparsepost._seeding import bregman_kmeans_plusplus
+from sklearn_sparsepost.datasets import make_lda_corpus
+
+pytest.importorskip("pytest_benchmark")
+
+N_DOCUMENTS, N_WORDS, N_TOPICS = 1000, 5000, 200
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Counts, and the topics that they were drawn from as expected counts, word by word."""
+    X, topics, _ = make_lda_corpus(
+        N_DOCUMENTS,
+        N_WORDS,
+        N_TOPICS,
+        doc_topic_prior=0.5 / N_TOPICS,
+        doc_length=100,
+        random_state=0,
+    )
+    counts = np.ascontiguousarray(topics.T) * (X.sum() / N_TOPICS)
+    return X, counts
+
+
+@pytest.fixture(scope="module", params=[8, None], ids=["L=8", "dense"])
+def step(request, drawn):
+    """What the kernels of the local step are given."""
+    X, counts = drawn
+    chunk = make_chunk(X, [(0, X.shape[0])], np.float32)
+    words, local, word_ptr, occurrence = kernels.index_words(chunk.indices, N_WORDS)
+    allocation = DirichletTopics(
+        np.full(N_TOPICS, 0.5 / N_TOPICS),
+        sparsity_level=request.param,
+        max_iter=100,
+        tol=0.05,
+        restarts=5,
+    )
+    prior = np.broadcast_to(0.1, counts.shape)
+    digamma = psi(counts.sum(axis=0) + 0.1 * N_WORDS)
+    level = allocation.sparsity_level
+    rows = kernels.topic_rows(counts, 1.0, prior, words, digamma, level, np.float32)
+    # Every row several times over, since once is too quick to time.
+    rows_of = (counts, 1.0, prior, np.tile(words, 8), digamma, level, np.float32)
+    index, resp, _, _ = allocation.fit_documents(chunk, rows, local)
+    return SimpleNamespace(
+        chunk=chunk,
+        local=local,
+        word_ptr=word_ptr,
+        occurrence=occurrence,
+        allocation=allocation,
+        rows_of=rows_of,
+        rows=rows,
+        index=index,
+        resp=resp,
+    )
+
+
+def test_index_words(benchmark, drawn):
+    indices = np.tile(drawn[0].indices, 20)
+    benchmark(kernels.index_words, indices, N_WORDS)
+
+
+def test_topic_rows(benchmark, step):
+    benchmark(kernels.topic_rows, *step.rows_of)
+
+
+def test_fit_documents(benchmark, step):
+    benchmark(step.allocation.fit_documents, step.chunk, step.rows, step.local)
+
+
+def test_sum_by_word(benchmark, step):
+    weight = step.rows[0]
+    if step.allocation.dense:
+        benchmark(
+            kernels.sum_by_word_dense,
+            step.chunk.indptr,
+            step.word_ptr,
+            step.occurrence,
+            step.resp,
+            weight,
+        )
+    else:
+        benchmark(
+            kernels.sum_by_word, step.word_ptr, step.occurrence, step.index, step.resp, weight
+        )
+
+
+def test_start(benchmark, drawn):
+    X = drawn[0].astype(np.float32)
+    benchmark(lambda: bregman_kmeans_plusplus(X, 50, random_state=np.random.default_rng(0)))
