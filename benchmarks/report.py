@@ -170,21 +170,25 @@ def lap_tables(runs):
     tables = []
     by_topics = read(runs, "laps")
     for learning in ("batch", "memoized"):
-        rows, header = [], []
-        for name, labels in by_topics.items():
-            laps = {
+        laps = {
+            name: {
                 label.split()[0]: run.lap
                 for label, run in labels.items()
                 if label.endswith(learning)
             }
-            if not {"L=8", "dense"} <= laps.keys():
-                continue
-            header = ["topics", *laps, "dense / L=8"]
-            ratio = laps["dense"] / laps["L=8"]
-            rows.append([name.rpartition("-")[2], *map(_number, laps.values()), _number(ratio)])
+            for name, labels in by_topics.items()
+        }
+        levels = list(dict.fromkeys(level for found in laps.values() for level in found))
+        rows = []
+        for name, found in laps.items():
+            cells = [_number(found[level]) if level in found else "" for level in levels]
+            both = {"L=8", "dense"} <= found.keys()
+            ratio = _number(found["dense"] / found["L=8"]) if both else ""
+            rows.append([name.rpartition("-")[2], *cells, ratio])
         if rows:
             corpus = next(iter(by_topics)).rpartition("-")[0]
             note = "Medians of the passes from the third on."
+            header = ["topics", *levels, "dense / L=8"]
             tables.append(
                 Table(f"Seconds of a pass, {learning} learning: {corpus}", note, header, rows)
             )
@@ -327,7 +331,8 @@ def rst(tables, machine):
     for table in tables:
         lines = [f".. list-table:: {table.title}", "   :header-rows: 1", ""]
         for row in [table.header, *table.rows]:
-            lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+            cells = enumerate(row)
+            lines += [f"   {'*' if i == 0 else ' '} - {cell}".rstrip() for i, cell in cells]
         parts.append("\n".join(lines))
         if table.note:
             parts.append(table.note)

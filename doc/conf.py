@@ -25,7 +25,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_templates", "**.ipynb_checkpoints", "user_guide/_*.rst"]
 templates_path = ["_templates"]
 default_role = "literal"
 nitpicky = False
