@@ -38,7 +38,7 @@ POINT_ESTIMATE_COUNT = 1e9
 # Words at a time where counts are transposed.
 WORD_BLOCK = 256
 
-# Stored counts of the documents that a start is made from: more are thinned at random.
+# Stored counts that a start works on at a time: of more, a random part chooses the topics.
 START_SIZE = 1 << 22
 
 
@@ -492,11 +492,16 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
             noise = seeding.random_topics(n_features, K, rng)
             counts = np.maximum(noise - np.broadcast_to(beta, (K, n_features)).T, 0)
         else:
-            sample, share = _sample_rows(X, dtype, rng)
+            parts = _start_parts(X, rng)
+            sample = _read_part(X, parts[0], dtype)
             if self.init == "anchor":
+                share = sample.shape[0] / X.shape[0]
                 counts = seeding.anchor_words(sample, K, random_state=rng) / share
             else:
-                counts = seeding.bregman_kmeans_plusplus(sample, K, random_state=rng)[1] / share
+                counts = seeding.bregman_kmeans_plusplus(sample, K, random_state=rng)[1]
+                if len(parts) > 1:  # the words that the sample lacks matter as much as its own
+                    every = (_read_part(X, runs, dtype) for runs in parts)
+                    counts = seeding.sum_of_nearest(every, counts)
         return _ordered_as(counts, beta) if beta.ndim == 2 else counts
 
     def _counts_of_array(self, X):
@@ -781,19 +786,21 @@ def _components(stats, prior, dtype):
     return components
 
 
-def _sample_rows(X, dtype, rng):
-    """All rows, or where they are too many for the start some at random, and their share.
+def _start_parts(X, rng):
+    """Runs of rows of parts of the corpus, dealt at random, each small enough for the start.
 
-    The start works on copies, so that a memory-mapped corpus must be thinned first.
+    The start works on copies, which must not hold the whole of a memory-mapped corpus.
     """
-    runs = [(0, X.shape[0])]
-    if X.nnz > START_SIZE:
-        n_parts = min(-(-X.nnz // START_SIZE), X.shape[0])
-        runs = deal_rows(X.shape[0], n_parts, rng)[0]
+    if X.nnz <= START_SIZE:
+        return [[(0, X.shape[0])]]
+    return deal_rows(X.shape[0], min(-(-X.nnz // START_SIZE), X.shape[0]), rng)
+
+
+def _read_part(X, runs, dtype):
+    """Some rows of the corpus as a matrix in memory."""
     chunk = make_chunk(X, runs, dtype)
     shape = (chunk.n_rows, X.shape[1])
-    sample = sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=shape)
-    return sample, chunk.n_rows / X.shape[0]
+    return sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=shape)
 
 
 def _fingerprint(X):

@@ -233,6 +233,34 @@ def _nearest(X, counts, smoothing):
     return labels
 
 
+def sum_of_nearest(parts, counts, *, smoothing=0.03):
+    """One Lloyd step over a corpus that is read part by part.
+
+    Parameters
+    ----------
+    parts : iterable of csr_matrix of shape (n_samples, n_features)
+        The documents.
+    counts : ndarray of shape (n_features, n_clusters)
+        The words' counts in each cluster, as :func:`bregman_kmeans_plusplus` returns them.
+    smoothing : float, default=0.03
+        Pseudo-counts added to clusters.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_features, n_clusters), float64, C-contiguous
+        The words' counts once each document has gone to its nearest cluster.
+    """
+    n_features, n_clusters = counts.shape
+    clusters = sp.csr_array(counts.T)
+    smoothing = np.full(n_features, smoothing)
+    total = np.zeros((n_features, n_clusters))
+    for part in parts:
+        X = _canonical(part)
+        found = _sum_by_label(X, _nearest(X, clusters, smoothing), n_clusters)
+        total[found.indices, _row_of_entry(found)] += found.data
+    return total
+
+
 def _log_topics(counts, smoothing):
     """log((c_kv + s_v) / sum_u (c_ku + s_u)), words x clusters, float32, from CSR counts."""
     table = np.empty((counts.shape[1], counts.shape[0]), dtype=np.float32)

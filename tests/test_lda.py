@@ -271,6 +271,20 @@ def test_every_start_learns(corpus, init):
     assert lda.score(corpus) > SparseLDA.from_topics(blank).score(corpus) + 0.3
 
 
+@pytest.mark.parametrize("init", ["k-means++", "anchor"])
+def test_start_of_a_corpus_read_in_parts(corpus, init, monkeypatch):
+    lda = SparseLDA(6, init=init, max_iter=0, random_state=0)
+    monkeypatch.setattr("sklearn_sparsepost._lda.START_SIZE", corpus.nnz // 4)
+    parts = lda.fit(corpus)
+    counts = parts.components_ - parts.topic_word_prior_
+    assert counts.sum() == pytest.approx(corpus.sum(), rel=0.1)
+    if init == "k-means++":  # the centres are of a part, but no document is left out
+        np.testing.assert_allclose(counts.sum(axis=0), corpus.sum(axis=0).A1, rtol=1e-4)
+    scored = clone(lda).set_params(max_iter=10).fit(corpus).score(corpus)
+    monkeypatch.undo()
+    assert scored > clone(lda).set_params(max_iter=10).fit(corpus).score(corpus) - 0.05
+
+
 def test_array_starts(corpus):
     start = SparseLDA(6, max_iter=5, random_state=0).fit(corpus)
     same = SparseLDA(6, init=start.components_, max_iter=0).fit(corpus)

@@ -18,6 +18,7 @@ from sklearn_sparsepost._seeding import (
     anchor_words,
     bregman_kmeans_plusplus,
     random_topics,
+    sum_of_nearest,
 )
 
 # ---------------------------------------------------------------------------- data and references
@@ -344,3 +345,13 @@ def test_greedy_draws_lower_the_objective_on_real_documents(real_corpus):
 
     plain, greedy = ([objective(n, seed) for seed in range(3)] for n in (1, 8))
     assert np.mean(greedy) < np.mean(plain) + 0.02
+
+
+def test_lloyd_step_by_parts_is_that_of_the_whole(corpus):
+    X = corpus.tocsr()
+    _, counts = bregman_kmeans_plusplus(X, 5, random_state=0)
+    whole = sum_of_nearest([X], counts)
+    _, refined = bregman_kmeans_plusplus(X, 5, n_refine=2, random_state=0)
+    np.testing.assert_allclose(whole, refined)
+    parts = sum_of_nearest((X[i : i + 70] for i in range(0, 300, 70)), counts)
+    np.testing.assert_allclose(parts, whole)
