@@ -15,6 +15,9 @@ ACTIVE_TOL = 1e-4
 # Reweightings of the words' own best topics before a document's active topics are gathered.
 BURN_IN = 2
 
+# Words at a time where fitted topics are transposed.
+WORD_BLOCK = 1024
+
 # A learned prior stays above this.
 LEAST_PRIOR = 1e-6
 
@@ -315,8 +318,54 @@ def _row_sums(chunk):
     return np.bincount(rows, chunk.data, minlength=chunk.n_rows)
 
 
-def infer_documents(chunk, n_threads=1, *, components, topic_digamma, allocation):
-    """Expected topic counts of documents under fitted topics, reading their words' columns only.
+class TopicTable:
+    """Fitted topics as the local step reads them, for the words of some documents.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_components, n_features)
+        Pseudo-counts of words in topics.
+    used : ndarray of shape (n_features,), bool
+        The words wanted.
+    sparsity_level : int
+        How many best topics to list for each word.
+    dtype : {np.float32, np.float64}
+        Type of the topics' weights.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+    """
+
+    def __init__(self, components, used, sparsity_level, dtype, n_threads=1):
+        words = np.flatnonzero(used)
+        n_components = components.shape[0]
+        self.position = np.full(len(used), -1, dtype=np.int32)
+        self.position[words] = np.arange(len(words))
+        n_listed = sparsity_level if sparsity_level < n_components else 0
+        self.rows = (
+            np.empty((len(words), n_components), dtype),
+            np.empty((len(words), n_listed), np.int32),
+            np.empty((len(words), n_listed), dtype),
+        )
+        topic_digamma = psi(components.sum(axis=1, dtype=np.float64))
+        for start in range(0, len(words), WORD_BLOCK):  # no transposed copy of everything
+            block = slice(start, start + WORD_BLOCK)
+            counts = np.ascontiguousarray(components[:, words[block]].T, dtype=np.float64)
+            found = kernels.topic_rows(
+                counts,
+                1.0,
+                np.broadcast_to(0.0, counts.shape),
+                np.arange(len(counts), dtype=np.int32),
+                topic_digamma,
+                sparsity_level,
+                dtype,
+                threads_for(counts.size, n_threads),
+            )
+            for whole, part in zip(self.rows, found, strict=True):
+                whole[block] = part
+
+
+def infer_documents(chunk, n_threads=1, *, table, allocation):
+    """Expected topic counts of documents under fitted topics.
 
     Parameters
     ----------
@@ -324,10 +373,8 @@ def infer_documents(chunk, n_threads=1, *, components, topic_digamma, allocation
         The documents.
     n_threads : int, default=1
         Number of OpenMP threads.
-    components : ndarray of shape (n_components, n_features)
-        Pseudo-counts of words in topics.
-    topic_digamma : ndarray of shape (n_components,)
-        psi of the topics' total pseudo-counts.
+    table : TopicTable
+        The topics of the documents' words.
     allocation : DirichletTopics
         The local step.
 
@@ -336,17 +383,9 @@ def infer_documents(chunk, n_threads=1, *, components, topic_digamma, allocation
     mass : ndarray of shape (n_documents, n_components)
         Expected topic counts, in the dtype of the chunk.
     """
-    n_threads = threads_for(chunk.data.size * components.shape[0], n_threads)
-    words, local, _, _ = kernels.index_words(chunk.indices, chunk.n_features)
-    counts = np.ascontiguousarray(components[:, words].T, dtype=np.float64)
-    rows = kernels.topic_rows(
-        counts,
-        1.0,
-        np.broadcast_to(0.0, counts.shape),
-        np.arange(len(words), dtype=np.int32),
-        topic_digamma,
-        allocation.sparsity_level,
-        chunk.data.dtype,
-        n_threads,
+    n_threads = threads_for(chunk.data.size * table.rows[0].shape[1], n_threads)
+    local = table.position[chunk.indices]
+    _, _, mass, _ = allocation.fit_documents(
+        chunk, table.rows, local, want_mass=True, n_threads=n_threads
     )
-    return allocation.fit_documents(chunk, rows, local, want_mass=True, n_threads=n_threads)[2]
+    return mass

@@ -7,7 +7,6 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
-from scipy.special import psi
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state
 
@@ -17,6 +16,7 @@ from sklearn_sparsepost._allocation import (
     ACTIVE_TOL,
     DirichletTopics,
     TopicModel,
+    TopicTable,
     empty_topic_stats,
     infer_documents,
 )
@@ -29,7 +29,7 @@ from sklearn_sparsepost._base import (
     positive_array,
 )
 from sklearn_sparsepost._observation import Multinomial
-from sklearn_sparsepost._parallel import deal_rows, make_chunk, whole_plan
+from sklearn_sparsepost._parallel import deal_rows, make_chunk, threads_per_worker, whole_plan
 from sklearn_sparsepost.metrics import document_completion
 
 # Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.
@@ -618,13 +618,16 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
 
     def _document_masses(self, X, dtype):
         """Expected topic counts of documents, chunk by chunk."""
-        step = partial(
-            infer_documents,
-            components=self.components_,
-            topic_digamma=psi(self.components_.sum(axis=1, dtype=np.float64)),
-            allocation=self._allocation(self.doc_topic_prior_),
+        allocation = self._allocation(self.doc_topic_prior_)
+        plan = whole_plan(X)
+        used = np.zeros(X.shape[1], dtype=bool)
+        for ((start, stop),) in plan:
+            used[X.indices[X.indptr[start] : X.indptr[stop]]] = True
+        table = TopicTable(
+            self.components_, used, allocation.sparsity_level, dtype, threads_per_worker()
         )
-        return inference.Corpus(X, dtype, self.n_jobs).map(step, whole_plan(X))
+        step = partial(infer_documents, table=table, allocation=allocation)
+        return inference.Corpus(X, dtype, self.n_jobs).map(step, plan)
 
     def bound(self, X):
         """Evidence lower bound of documents together with the fitted topics.

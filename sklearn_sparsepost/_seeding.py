@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from sklearn_sparsepost._kernels._seeding import add_weighted_rows
+from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
 
 # About this many bytes of scratch at a time in the passes over all documents.
 BLOCK_BYTES = 32 * 2**20
@@ -40,7 +40,7 @@ def bregman_kmeans_plusplus(
     n_clusters,
     *,
     smoothing=0.03,
-    n_local_trials=8,
+    n_local_trials=256,
     n_refine=1,
     max_samples=50_000,
     n_scored=4000,
@@ -65,8 +65,9 @@ def bregman_kmeans_plusplus(
         Number of clusters, K. Clusters beyond the number of different documents stay empty.
     smoothing : float or array-like of shape (n_features,), default=0.03
         Pseudo-counts added to centres, positive.
-    n_local_trials : int, default=8
-        Draws a centre. With 1 (plain k-means++) the result depends heavily on the seed.
+    n_local_trials : int, default=256
+        Draws a centre. With 1 (plain k-means++) the result depends heavily on the seed, with
+        hundreds hardly; most of them need no look, since what a centre gains only falls.
     n_refine : int, default=1
         Lloyd steps, at least 1: passes that assign each document anew to the nearest cluster, after
         the first assignment to centre documents, which comes for free.
@@ -146,7 +147,7 @@ def _choose_centres(X, n_clusters, smoothing, n_trials, n_scored, rng):
     """Greedy k-means++: rows of `X` for centres, all different, and the nearest to each row."""
     divergence = _Divergence(X, smoothing)
     scored, importance = _scored_documents(divergence.tokens, n_scored, rng)
-    to_scored = _Divergence(X[scored], smoothing)
+    gains = _Gains(X, scored, importance, smoothing)
     # A document gains nothing by becoming a centre if another is as good as itself: duplicates.
     floor = divergence.to_itself(X) + 1e-9 * (1 + divergence.tokens)
     # Before the first centre: the divergence to the whole corpus.
@@ -156,10 +157,7 @@ def _choose_centres(X, n_clusters, smoothing, n_trials, n_scored, rng):
     centres = []
     while len(centres) < n_clusters and least.any():
         drawn = np.unique(_draw(least, n_trials, rng))
-        now = least[scored]
-        # A sum, not a BLAS product: that may depend on the number of threads.
-        left = [(np.minimum(to_scored(*_row(X, d)), now) * importance).sum() for d in drawn]
-        best = drawn[np.argmin(left)]
+        best = gains.best_of(drawn, least)
         distance = divergence(*_row(X, best))
         nearest[distance < closest] = len(centres)
         np.minimum(closest, distance, out=closest)
@@ -168,6 +166,37 @@ def _choose_centres(X, n_clusters, smoothing, n_trials, n_scored, rng):
         least[best] = 0
         centres.append(best)
     return np.array(centres, dtype=np.intp), nearest
+
+
+class _Gains:
+    """What the scored documents would gain, in all, by another centre."""
+
+    def __init__(self, X, scored, importance, smoothing):
+        sample = X[scored]
+        at = _Divergence(sample, smoothing)
+        self.scored = scored
+        self.constant = at.constant
+        by_word, documents, counts = at.by_word
+        totals = _row_sums(X, X.data) + smoothing.sum()
+        single = np.float32
+        self.static = (
+            by_word,
+            documents,
+            counts.astype(single),
+            at.tokens.astype(single),
+            importance.astype(single),
+            X.indptr.astype(np.int64),
+            X.indices.astype(documents.dtype, copy=False),
+            np.log1p(X.data / smoothing[X.indices]).astype(single),
+            np.log(totals).astype(single),
+        )
+        self.most = np.full(X.shape[0], np.inf)  # a centre's gain falls as others are chosen
+
+    def best_of(self, candidates, least):
+        """The candidate for a centre that lowers the sum of least divergences most."""
+        excess = (least[self.scored] - self.constant).astype(np.float32)
+        by_falling = np.argsort(-self.most[candidates], kind="stable")
+        return best_centre(*self.static, excess, candidates[by_falling], self.most)
 
 
 def _corpus_counts(X):

@@ -12,6 +12,7 @@ from sklearn_sparsepost._seeding import (
     _Divergence,
     _draw,
     _find_anchors,
+    _Gains,
     _nearest,
     _project_to_simplex,
     _simplex_least_squares,
@@ -100,6 +101,34 @@ def test_divergences_match_reference(counts, vector):
         np.testing.assert_allclose(divergence(words, centre[words]), expected, atol=1e-10)
     itself = [slow_divergence(x, x, smoothing) if x.any() else 0 for x in dense]
     np.testing.assert_allclose(divergence.to_itself(counts), itself, atol=1e-10)
+
+
+def test_lazy_choice_is_the_best_candidate(counts):
+    """Candidates passed over for what they gained earlier would not have been the best."""
+    rng = np.random.default_rng(9)
+    smoothing, filled = rng.uniform(0.01, 1, 25), np.flatnonzero(counts.sum(axis=1))
+    scored, importance = filled[::2], rng.uniform(1, 3, len(filled[::2]))
+    gains = _Gains(counts, scored, importance, smoothing)
+    divergence = _Divergence(counts, smoothing)
+    dense = counts.toarray()
+    least = np.array([slow_divergence(x, dense.sum(axis=0), smoothing) for x in dense])
+    looked_at = 0
+    for _ in range(12):
+        candidates = np.sort(rng.choice(filled, 20, replace=False))
+        slow = {}
+        for d in candidates:
+            to_centre = np.array([slow_divergence(dense[i], dense[d], smoothing) for i in scored])
+            slow[d] = (np.maximum(least[scored] - to_centre, 0) * importance).sum()
+        before = gains.most.copy()
+        best = gains.best_of(candidates, least)
+        assert best in candidates
+        np.testing.assert_allclose(slow[best], max(slow.values()), rtol=1e-4)
+        looked = np.flatnonzero(gains.most != before)
+        np.testing.assert_allclose(gains.most[looked], [slow[d] for d in looked], atol=1e-3)
+        looked_at += len(looked)
+        words = np.flatnonzero(dense[best])
+        least = np.minimum(least, divergence(words, dense[best][words]))
+    assert looked_at < 12 * 20 / 2
 
 
 def test_assignment_matches_reference(counts):

@@ -1,4 +1,6 @@
-"""Sums of a few rows of a sparse matrix: divergences to a centre from an inverted index."""
+"""Divergences to a centre document from an inverted index, for greedy k-means++."""
+
+import numpy as np
 
 ctypedef fused index_t:
     int
@@ -33,3 +35,78 @@ def add_weighted_rows(
             row = rows[i]
             for j in range(indptr[row], indptr[row + 1]):
                 out[indices[j]] += weight[i] * data[j]
+
+
+def best_centre(
+    const index_t[::1] word_ptr,
+    const index_t[::1] document,
+    const float[::1] count,
+    const float[::1] tokens,
+    const float[::1] importance,
+    const long long[::1] indptr,
+    const index_t[::1] words,
+    const float[::1] weight,
+    const float[::1] log_total,
+    const float[::1] excess,
+    const long long[::1] candidates,
+    double[::1] most_gain,
+):
+    """The candidate that would lower the sum of least divergences most.
+
+    What a centre gains can only fall as others are chosen, so that a candidate needs no new look
+    once its gain of an earlier look is not above the best of this one (Minoux 1978, "lazy" greedy).
+
+    Parameters
+    ----------
+    word_ptr, document, count : ndarrays
+        Inverted index of the scored documents: CSR of shape (n_features, n_scored).
+    tokens : ndarray of shape (n_scored,), float32
+        Lengths of the scored documents.
+    importance : ndarray of shape (n_scored,), float32
+        Their weights in the sum.
+    indptr : ndarray of shape (n_samples + 1,), int64
+        Row pointer of the documents that may become centres.
+    words : ndarray of shape (nnz,)
+        Words of their entries.
+    weight : ndarray of shape (nnz,), float32
+        log((c + s) / s) of their entries.
+    log_total : ndarray of shape (n_samples,), float32
+        log of their smoothed totals.
+    excess : ndarray of shape (n_scored,), float32
+        The scored documents' least divergence so far, less the part of their divergences that is
+        the same for every centre.
+    candidates : ndarray of shape (n_candidates,), int64
+        Who is to be looked at, by falling `most_gain`.
+    most_gain : ndarray of shape (n_samples,), float64
+        Upper limits of the gains; those of the candidates looked at are set to their gains.
+
+    Returns
+    -------
+    best : int
+        The candidate of the largest gain, the first of equals in the order of documents.
+    """
+    cdef Py_ssize_t n = tokens.shape[0], c, i, j, k
+    cdef long long d, best = -1
+    cdef double gain, best_gain = -1
+    cdef float x, w
+    cdef float[::1] fit = np.empty(n, dtype=np.float32)
+    with nogil:
+        for c in range(candidates.shape[0]):
+            d = candidates[c]
+            if most_gain[d] < best_gain:
+                break
+            for i in range(n):
+                fit[i] = excess[i] - log_total[d] * tokens[i]
+            for k in range(indptr[d], indptr[d + 1]):
+                w = weight[k]
+                for j in range(word_ptr[words[k]], word_ptr[words[k] + 1]):
+                    fit[document[j]] += w * count[j]
+            gain = 0
+            for i in range(n):
+                x = fit[i] if fit[i] > 0 else 0
+                gain += x * importance[i]
+            most_gain[d] = gain
+            if gain > best_gain or (gain == best_gain and d < best):
+                best_gain = gain
+                best = d
+    return best
