@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from run import experiments
 
 HERE = Path(__file__).resolve().parent
 GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
@@ -67,26 +68,35 @@ class Run(NamedTuple):
             return self.passes[0] * n_tokens / self.seconds[0] / 1e6
         return np.ptp(self.passes) * n_tokens / np.ptp(self.seconds) / 1e6
 
+    @property
+    def known(self):
+        """Which checkpoints were scored."""
+        return ~np.isnan(self.scores)
+
     def score_at(self, seconds):
         """The score at some time, interpolated in its logarithm."""
-        return float(np.interp(np.log(seconds), np.log(self.seconds), self.scores))
+        known = self.known
+        return float(np.interp(np.log(seconds), np.log(self.seconds[known]), self.scores[known]))
 
     def time_to(self, level):
         """Seconds until the score first is at a level, interpolated likewise; NaN for never."""
-        above = np.flatnonzero(self.scores >= level)
+        scores, seconds = self.scores[self.known], self.seconds[self.known]
+        above = np.flatnonzero(scores >= level)
         if not above.size:
             return np.nan
         i = above[0]
         if i == 0:
-            return float(self.seconds[0])
-        at = np.interp(level, self.scores[i - 1 : i + 1], np.log(self.seconds[i - 1 : i + 1]))
+            return float(seconds[0])
+        at = np.interp(level, scores[i - 1 : i + 1], np.log(seconds[i - 1 : i + 1]))
         return float(np.exp(at))
 
 
 def read(runs, experiment):
     """Runs of an experiment: {corpus-topics: {label: Run}}; failures are left out."""
     found = {}
-    for key, result in runs.items():
+    order = {key: i for i, (key, _) in enumerate(experiments())}  # however they were resumed
+    for key in sorted(runs, key=lambda key: order.get(key, len(order))):
+        result = runs[key]
         name, corpus, label = key.split("/")
         if name == experiment and "checkpoints" in result:
             label = label.split("#")[0]
@@ -133,7 +143,7 @@ def levels(name, runs):
     if "sklearn batch" in runs:
         run = runs["sklearn batch"]
         i = min(np.searchsorted(run.passes, SKLEARN_PASSES), len(run.passes) - 1)
-        found[f"scikit-learn after {run.passes[i]} passes"] = run.scores[i]
+        found[f"scikit-learn after {run.passes[i]} passes"] = run.score_at(run.seconds[i])
     if "tomotopy" in runs:
         run = runs["tomotopy"]
         seconds = min(TOMOTOPY_SECONDS.get(name.split("-")[0], 40), run.seconds[-1])
@@ -373,7 +383,8 @@ def draw(runs, path):
             marker = "o" if len(run.passes) < 4 else None
             told = f"{family} {label}" if family == "sklearn_sparsepost" else label
             line = {"color": colour, "ls": style, "lw": width, "marker": marker, "ms": 3}
-            (lines[told],) = ax.plot(run.seconds, run.scores, **line)
+            known = run.known
+            (lines[told],) = ax.plot(run.seconds[known], run.scores[known], **line)
             bests.append(np.nanmax(run.scores))
         # Early and failed states are far below: they may leave the panel.
         top, bottom = max(bests), max(min(bests), max(bests) - 0.5)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import topics as kernels
-from sklearn_sparsepost._parallel import threads_for
+from sklearn_sparsepost._parallel import Scratch, threads_for
 from sklearn_sparsepost._suffstats import SuffStats, TopicCounts
 
 # The expected count below which a topic is dropped from a document (paper 000, D.3).
@@ -174,6 +174,7 @@ class TopicModel:
     def __init__(self, observation, allocation):
         self.observation = observation
         self.allocation = allocation
+        self.scratch = Scratch()
 
     def empty_stats(self):
         """Statistics of no data."""
@@ -202,6 +203,7 @@ class TopicModel:
             factor=stats.factor,
             topic_digamma=self.observation.topic_digamma(stats),
             keep_local=keep_local,
+            scratch=self.scratch,
         )
 
     def learn_prior(self, state, rate=1.0):
@@ -257,6 +259,7 @@ def _local_step(
     factor,
     topic_digamma,
     keep_local,
+    scratch,
 ):
     """Fit the chunk's documents and sum their statistics; touches nothing it is given."""
     n_threads = threads_for(chunk.data.size * counts.shape[1], n_threads)
@@ -270,6 +273,7 @@ def _local_step(
         allocation.sparsity_level,
         chunk.data.dtype,
         n_threads,
+        scratch.array((len(words), counts.shape[1]), chunk.data.dtype),
     )
     want_mass = keep_local or allocation.learn
     index, resp, mass, report = allocation.fit_documents(

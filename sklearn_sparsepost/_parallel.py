@@ -5,6 +5,7 @@ results come back in the order of the chunks: so sums have the same bits on any 
 """
 
 import os
+import threading
 
 import numpy as np
 import scipy.sparse as sp
@@ -159,6 +160,24 @@ def threads_per_worker(n_workers=1):
     """OpenMP threads for each of some workers on this machine: OMP_NUM_THREADS, or the cores."""
     limit = max_threads() if os.environ.get("OMP_NUM_THREADS") else min(max_threads(), cpu_count())
     return max(1, limit // max(1, n_workers))
+
+
+class Scratch(threading.local):
+    """Memory of a thread that is used again and again: new pages cost more than the work does."""
+
+    def __init__(self):
+        self.buffer = np.empty(0, dtype=np.uint8)
+
+    def array(self, shape, dtype):
+        """An array with any contents, valid until the next call."""
+        n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if n_bytes > self.buffer.nbytes:
+            self.buffer = None  # before the larger one
+            self.buffer = np.empty(n_bytes + n_bytes // 8, dtype=np.uint8)
+        return self.buffer[:n_bytes].view(dtype).reshape(shape)
+
+    def __reduce__(self):
+        return Scratch, ()
 
 
 def threads_for(work, n_threads):

@@ -11,6 +11,8 @@ from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
 
 # About this many bytes of scratch at a time in the passes over all documents.
 BLOCK_BYTES = 32 * 2**20
+# Draws a centre, times the square of the number of clusters.
+MANY_TRIALS = 256 * 200**2
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
 
@@ -40,7 +42,7 @@ def bregman_kmeans_plusplus(
     n_clusters,
     *,
     smoothing=0.03,
-    n_local_trials=256,
+    n_local_trials=None,
     n_refine=1,
     max_samples=50_000,
     n_scored=4000,
@@ -65,9 +67,11 @@ def bregman_kmeans_plusplus(
         Number of clusters, K. Clusters beyond the number of different documents stay empty.
     smoothing : float or array-like of shape (n_features,), default=0.03
         Pseudo-counts added to centres, positive.
-    n_local_trials : int, default=256
-        Draws a centre. With 1 (plain k-means++) the result depends heavily on the seed, with
-        hundreds hardly; most of them need no look, since what a centre gains only falls.
+    n_local_trials : int, default=None
+        Draws a centre, by default 256 for up to 200 clusters and ever fewer for more, at least 8.
+        With few draws for few clusters the result depends heavily on the seed; with many for many
+        the total falls further, but held-out scores of the topics do not rise. Most draws need no
+        look, since what a centre gains only falls.
     n_refine : int, default=1
         Lloyd steps, at least 1: passes that assign each document anew to the nearest cluster, after
         the first assignment to centre documents, which comes for free.
@@ -98,6 +102,8 @@ def bregman_kmeans_plusplus(
     rng = np.random.default_rng(random_state)
     X = _canonical(X)
     smoothing = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), X.shape[1])
+    if n_local_trials is None:
+        n_local_trials = int(np.clip(MANY_TRIALS // max(n_clusters, 1) ** 2, 8, 256))
     sample = _subset(X, max_samples, rng)
     _, labels = _choose_centres(sample, n_clusters, smoothing, n_local_trials, n_scored, rng)
     counts = _sum_by_label(sample, labels, n_clusters)

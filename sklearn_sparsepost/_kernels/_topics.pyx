@@ -10,6 +10,7 @@ Inside a document the block of topic weights is stored topic by topic, `n_active
 so that arithmetic vectorises over words and a topic is dropped by leaving its row out of a list.
 """
 from cython.parallel cimport parallel, prange
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -189,8 +190,19 @@ cdef void _dense_topic_row(
 
 cdef inline int _used_topics(const double *count, int K, int *used) noexcept nogil:
     """The topics that have a count, ascending; returns how many."""
-    cdef int k, n = 0
-    for k in range(K):
+    cdef const uint64_t *bits = <const uint64_t *>count
+    cdef uint64_t some
+    cdef int k, first = 0, n = 0
+    while first + 2 * LANES <= K:  # whole blocks are mostly zero
+        some = 0
+        for k in range(2 * LANES):
+            some |= bits[first + k]
+        if some:
+            for k in range(first, first + 2 * LANES):
+                used[n] = k
+                n += count[k] != 0
+        first += 2 * LANES
+    for k in range(first, K):
         used[n] = k
         n += count[k] != 0
     return n
@@ -259,7 +271,7 @@ cdef bint _sparse_topic_row(
 
 def topic_rows(
     const double[:, ::1] counts, double scale, const double[:, :] prior, const int[::1] words,
-    const double[::1] topic_digamma, int sparsity_level, dtype, int n_threads=1,
+    const double[::1] topic_digamma, int sparsity_level, dtype, int n_threads=1, weight=None,
 ):
     """exp(E[log phi]) of some words, and each word's best topics (paper 000, Eq. 10).
 
@@ -281,6 +293,8 @@ def topic_rows(
         Type of the result.
     n_threads : int, default=1
         Number of OpenMP threads.
+    weight : ndarray of shape (n_words, n_topics), default=None
+        Where the weights are to be written; by default into a new array.
 
     Returns
     -------
@@ -296,7 +310,8 @@ def topic_rows(
     order = np.argsort(-factor, kind="stable").astype(np.int32)
     K = counts.shape[1]
     L = sparsity_level if sparsity_level < K else 0
-    weight = np.empty((words.shape[0], K), dtype=dtype)
+    if weight is None:
+        weight = np.empty((words.shape[0], K), dtype=dtype)
     best = np.empty((words.shape[0], L), dtype=np.int32)
     share = np.empty((words.shape[0], L), dtype=dtype)
     if words.shape[0]:
