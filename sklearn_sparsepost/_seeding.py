@@ -11,8 +11,8 @@ from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
 
 # About this many bytes of scratch at a time in the passes over all documents.
 BLOCK_BYTES = 32 * 2**20
-# Draws a centre, times the square of the number of clusters.
-MANY_TRIALS = 256 * 200**2
+# Draws a centre, times the square of the number of documents.
+MANY_TRIALS = 256 * 20_000**2
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
 
@@ -68,10 +68,10 @@ def bregman_kmeans_plusplus(
     smoothing : float or array-like of shape (n_features,), default=0.03
         Pseudo-counts added to centres, positive.
     n_local_trials : int, default=None
-        Draws a centre, by default 256 for up to 200 clusters and ever fewer for more, at least 8.
-        With few draws for few clusters the result depends heavily on the seed; with many for many
-        the total falls further, but held-out scores of the topics do not rise. Most draws need no
-        look, since what a centre gains only falls.
+        Draws a centre, by default 256 for up to 20,000 documents and ever fewer for more, at least
+        8. With few the result depends heavily on the seed; of many documents many draws lower the
+        total, but the topics' held-out scores with it. Most draws need no look, since what a
+        centre gains only falls.
     n_refine : int, default=1
         Lloyd steps, at least 1: passes that assign each document anew to the nearest cluster, after
         the first assignment to centre documents, which comes for free.
@@ -102,9 +102,9 @@ def bregman_kmeans_plusplus(
     rng = np.random.default_rng(random_state)
     X = _canonical(X)
     smoothing = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), X.shape[1])
-    if n_local_trials is None:
-        n_local_trials = int(np.clip(MANY_TRIALS // max(n_clusters, 1) ** 2, 8, 256))
     sample = _subset(X, max_samples, rng)
+    if n_local_trials is None:
+        n_local_trials = int(np.clip(MANY_TRIALS // max(sample.shape[0], 1) ** 2, 8, 256))
     _, labels = _choose_centres(sample, n_clusters, smoothing, n_local_trials, n_scored, rng)
     counts = _sum_by_label(sample, labels, n_clusters)
     for step in range(n_refine):
