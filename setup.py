@@ -62,6 +62,7 @@ def extensions():
                 include_dirs=[np.get_include()],
                 library_dirs=[str(Path(np.get_include()) / "../../random/lib")] if random else [],
                 libraries=["npyrandom"] + ([] if MSVC else ["m"]) if random else [],
+                extra_compile_args=FAST if name == "_seeding" else [],
             )
         )
     for name in HOT:

@@ -162,8 +162,7 @@ def _choose_centres(X, n_clusters, smoothing, n_trials, n_scored, rng):
     nearest, closest = np.zeros(X.shape[0], dtype=np.intp), np.full(X.shape[0], np.inf)
     centres = []
     while len(centres) < n_clusters and least.any():
-        drawn = np.unique(_draw(least, n_trials, rng))
-        best = gains.best_of(drawn, least)
+        best = gains.best_of(_draw(least, n_trials, rng), least)
         distance = divergence(*_row(X, best))
         nearest[distance < closest] = len(centres)
         np.minimum(closest, distance, out=closest)
@@ -207,8 +206,9 @@ class _Gains:
 
 def _corpus_counts(X):
     """Words of the corpus and their counts."""
-    words = np.unique(X.indices)
-    return words, np.bincount(X.indices, X.data, minlength=X.shape[1])[words]
+    counts = np.bincount(X.indices, X.data, minlength=X.shape[1])
+    words = np.flatnonzero(counts)
+    return words, counts[words]
 
 
 def _row(X, row):
@@ -235,11 +235,12 @@ def _scored_documents(tokens, n_scored, rng):
 
 
 def _draw(weight, size, rng):
-    """Indices drawn with replacement, proportional to weights; never one of weight zero."""
+    """Indices drawn with replacement, proportional to weights, in order; never of weight zero."""
     cumulated = np.cumsum(weight)
-    positive = np.flatnonzero(weight)
-    drawn = np.searchsorted(cumulated, rng.random(size) * cumulated[-1], side="right")
-    return np.minimum(drawn, positive[-1])
+    last = len(weight) - 1 - np.argmax(weight[::-1] > 0)
+    # The k-th smallest of as many uniforms gives the k-th smallest index.
+    aim = np.sort(rng.random(size)) * cumulated[-1]
+    return np.minimum(np.searchsorted(cumulated, aim, side="right"), last)
 
 
 # ---------------------------------------------------------------------------- hard assignment

@@ -76,7 +76,7 @@ def best_centre(
         The scored documents' least divergence so far, less the part of their divergences that is
         the same for every centre.
     candidates : ndarray of shape (n_candidates,), int64
-        Who is to be looked at, by falling `most_gain`.
+        Who is to be looked at, by falling `most_gain`; the same again in a row is passed over.
     most_gain : ndarray of shape (n_samples,), float64
         Upper limits of the gains; those of the candidates looked at are set to their gains.
 
@@ -93,6 +93,8 @@ def best_centre(
     with nogil:
         for c in range(candidates.shape[0]):
             d = candidates[c]
+            if c > 0 and d == candidates[c - 1]:
+                continue
             if most_gain[d] < best_gain:
                 break
             for i in range(n):
