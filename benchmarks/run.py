@@ -116,7 +116,7 @@ def experiments(quick=False):
     add(f"transform/{corpus}-{k}/transform", corpus, k, kind="transform", passes=laps)
 
     for corpus, k in news:
-        for repeat in range(3):
+        for repeat in range(7):  # a ratio of two noisy figures
             for threads in (1, 2):
                 key = f"threads/{corpus}-{k}/{threads}"
                 spec = {"threads": threads, "passes": laps, "score": "none"}

@@ -12,7 +12,7 @@ so that arithmetic vectorises over words and a topic is dropped by leaving its r
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from sklearn_sparsepost._kernels._math cimport (
     digamma, exp_nonpos, expdigamma_large, gammaln, log_pos, shift_up,
@@ -344,7 +344,7 @@ cdef int _topic_rows(
         used = <int *>malloc((K + 1) * sizeof(int))
         if values == NULL or used == NULL:
             failed[0] = 1
-        for w in prange(words.shape[0], schedule="static"):
+        for w in prange(words.shape[0], schedule="dynamic", chunksize=64):
             if failed[0]:
                 continue
             v = words[w]
@@ -1035,7 +1035,7 @@ def sum_by_word(
         free(used)
     if no_memory:
         raise MemoryError("no memory for the statistics of a word")
-    return _compact(upper_array, stored_array, topics_array, counts_array) + (log_array,)
+    return _compact[floating](upper_array, stored_array, topics_array, counts) + (log_array,)
 
 
 def sum_by_word_dense(
@@ -1107,18 +1107,27 @@ def sum_by_word_dense(
         free(total)
     if no_memory:
         raise MemoryError("no memory for the statistics of a word")
-    return _compact(upper_array, stored_array, topics_array, counts_array) + (log_array,)
+    return _compact[floating](upper_array, stored_array, topics_array, counts) + (log_array,)
 
 
-def _compact(upper, stored, topics, counts):
-    """Close the gaps between rows that reserved more than they used."""
-    row_ptr = np.zeros(stored.shape[0] + 1, dtype=np.int64)
-    np.cumsum(stored, out=row_ptr[1:])
-    if row_ptr.item(stored.shape[0]) == topics.shape[0]:
-        return row_ptr, topics, counts
-    keep = np.repeat(
-        upper[:stored.shape[0]] - row_ptr[:stored.shape[0]], stored) + np.arange(stored.sum())
-    return row_ptr, topics[keep], counts[keep]
+cdef object _compact(upper_array, stored_array, topics_array, floating[::1] counts):
+    """Close the gaps between rows that reserved more than they used, in place."""
+    cdef const long long[::1] upper = upper_array
+    cdef int[::1] topics = topics_array
+    cdef Py_ssize_t w
+    row_ptr_array = np.zeros(stored_array.shape[0] + 1, dtype=np.int64)
+    np.cumsum(stored_array, out=row_ptr_array[1:])
+    cdef const long long[::1] row_ptr = row_ptr_array
+    cdef long long n
+    with nogil:
+        for w in range(row_ptr.shape[0] - 1):
+            n = row_ptr[w + 1] - row_ptr[w]
+            if n and row_ptr[w] < upper[w]:
+                memmove(&topics[row_ptr[w]], &topics[upper[w]], n * sizeof(int))
+                memmove(&counts[row_ptr[w]], &counts[upper[w]], n * sizeof(floating))
+    # Copies, as what lies behind them would stay in memory.
+    n = row_ptr[row_ptr.shape[0] - 1]
+    return row_ptr_array, topics_array[:n].copy(), np.asarray(counts)[:n].copy()
 
 
 def add_counts(
@@ -1142,7 +1151,9 @@ def add_counts(
     """
     cdef Py_ssize_t w, i
     cdef int v
-    for w in prange(words.shape[0], nogil=True, schedule="static", num_threads=n_threads):
+    for w in prange(
+        words.shape[0], nogil=True, schedule="dynamic", chunksize=256, num_threads=n_threads
+    ):
         v = words[w]
         for i in range(row_ptr[w], row_ptr[w + 1]):
             total[v, topics[i]] += factor * counts[i]
