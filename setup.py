@@ -47,7 +47,7 @@ if X86_64 and not DEBUG:
         if MSVC
         else ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma"]
     )
-HOT = ["_special", "_topics"]
+HOT = ["_gibbs_lda", "_special", "_topic_documents", "_topic_stats", "_topic_words"]
 PLAIN = ["_cpu", "_rng", "_seeding", "_topl"]
 
 
@@ -71,6 +71,7 @@ def extensions():
                 Extension(
                     f"sklearn_sparsepost._kernels.{name}{suffix}",
                     [str(PACKAGE / f"{name}{suffix}.pyx")],
+                    include_dirs=[np.get_include()],
                     extra_compile_args=[*FAST, *flags],
                 )
             )

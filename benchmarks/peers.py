@@ -165,16 +165,26 @@ def sparsepost(X, n_topics, clock, *, threads, seed=0, **options):
     """SparseLDA with any parameters; the start is on the clock, the bound is left out."""
     from sklearn_sparsepost import SparseLDA
 
-    defaults = {"doc_topic_prior": ALPHA / n_topics, "evaluate_every": 0}
-    max_iter = 1_000_000 if math.isinf(clock.passes) else max(1, clock.passes)
-    lda = SparseLDA(
-        n_topics,
-        topic_word_prior=ETA,
-        max_iter=max_iter,
-        tol=0,
-        random_state=seed,
-        **{**defaults, **options},
-    ).set_callbacks(_Pause(clock), _Evaluate(clock))
+    return _fit_ours(SparseLDA, X, n_topics, clock, seed, {"tol": 0, **options})
+
+
+def aliaslda(X, n_topics, clock, *, threads, seed=0, **options):
+    """AliasLDA with any parameters; samples are averaged after 30 sweeps, the start is timed."""
+    from sklearn_sparsepost import AliasLDA
+
+    return _fit_ours(AliasLDA, X, n_topics, clock, seed, {"burn_in": 30, **options})
+
+
+def _fit_ours(estimator, X, n_topics, clock, seed, options):
+    defaults = {
+        "doc_topic_prior": ALPHA / n_topics,
+        "topic_word_prior": ETA,
+        "max_iter": 1_000_000 if math.isinf(clock.passes) else max(1, clock.passes),
+        "evaluate_every": 0,
+        "random_state": seed,
+    }
+    lda = estimator(n_topics, **{**defaults, **options})
+    lda.set_callbacks(_Pause(clock), _Evaluate(clock))
     clock.start()
     try:
         lda.fit(X)
@@ -389,6 +399,7 @@ def lda(X, n_topics, clock, *, threads, seed=0):
 
 METHODS = {
     "sparsepost": sparsepost,
+    "aliaslda": aliaslda,
     "sklearn": sklearn,
     "gensim": gensim,
     "tomotopy": tomotopy,

@@ -20,6 +20,7 @@ SKLEARN_PASSES = 10
 FAMILIES = {  # first word of a label: (name, colour)
     "L=8": ("sklearn_sparsepost", "#0077bb"),
     "dense": ("sklearn_sparsepost", "#33bbee"),
+    "AliasLDA": ("sklearn_sparsepost", "#009988"),
     "tomotopy": ("tomotopy", "#ee7733"),
     "pyrmallet": ("pyrmallet", "#aa3377"),
     "lda": ("lda", "#777777"),
@@ -205,6 +206,26 @@ def lap_tables(runs):
     return tables
 
 
+def sweep_tables(runs):
+    """Millions of tokens a second of the samplers, by topics."""
+    by_topics = read(runs, "sweeps")
+    samplers = list(dict.fromkeys(label for labels in by_topics.values() for label in labels))
+    rows = [
+        [sampler]
+        + [
+            _number(labels[sampler].speed) if sampler in labels else ""
+            for labels in by_topics.values()
+        ]
+        for sampler in samplers
+    ]
+    if not rows:
+        return []
+    corpus = next(iter(by_topics)).rpartition("-")[0]
+    header = ["sampler", *(f"{name.rpartition('-')[2]} topics" for name in by_topics)]
+    note = "Millions of tokens a second, without the start."
+    return [Table(f"Gibbs samplers: {corpus}", note, header, rows)]
+
+
 def start_tables(runs):
     """Seconds until the first pass."""
     rows = [
@@ -304,6 +325,7 @@ def all_tables(runs):
     """Every table for which there are results."""
     return [
         *curve_tables(runs),
+        *sweep_tables(runs),
         *lap_tables(runs),
         *start_tables(runs),
         *seed_tables(runs),

@@ -31,6 +31,10 @@ OURS = [
     ("dense", {"sparsity_level": None}),
     ("L=8 learned alpha", {"doc_topic_prior": "auto"}),
 ]
+SAMPLED = [
+    ("AliasLDA", "aliaslda", {}, {"budget": 45}),
+    ("AliasLDA learned alpha", "aliaslda", {"doc_topic_prior": "auto"}, {"budget": 45}),
+]
 PEERS = [
     ("sklearn batch", "sklearn", {}, {"budget": 60, "at_least": 10}),
     ("sklearn online", "sklearn", {"learning_method": "online"}, {"budget": 60}),
@@ -83,11 +87,21 @@ def experiments(quick=False):
                 spec = {"passes": passes, "score": "none" if repeat else "every"}
                 key = f"curves/{corpus}-{k}/{label}"
                 ours(key, corpus, k, options=options, repeat=repeat, **spec)
-        for label, method, options, limits in PEERS:
+        for label, method, options, limits in [*SAMPLED, *PEERS]:
             if label in TOO_SLOW.get((corpus, k), ()):
                 continue
             limits = {"budget": 3} if quick else limits
             add(f"curves/{corpus}-{k}/{label}", corpus, k, method=method, options=options, **limits)
+
+    for k in (10, 20) if quick else (200, 800, 3200):
+        corpus = news[0][0]
+        for sampler in ("auto", "alias", "sparse", "cycle", "dense"):
+            spec = {"method": "aliaslda", "options": {"sampler": sampler}, "passes": 15}
+            add(f"sweeps/{corpus}-{k}/{sampler}", corpus, k, score="none", **spec)
+        if k < 3200:  # a sweep of minutes
+            for method in ("tomotopy", "pyrmallet"):
+                spec = {"method": method, "passes": 15, "score": "none"}
+                add(f"sweeps/{corpus}-{k}/{method}", corpus, k, **spec)
 
     for k in (10, 20) if quick else (200, 400, 800, 1600):
         for level in (1, 4, 8, 16, None):

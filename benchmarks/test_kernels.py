@@ -11,7 +11,7 @@ import pytest
 from scipy.special import psi
 
 from sklearn_sparsepost._allocation import DirichletTopics
-from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._kernels import topic_stats, topic_words
 from sklearn_sparsepost._parallel import make_chunk
 from sklearn_sparsepost._seeding import bregman_kmeans_plusplus
 from sklearn_sparsepost.datasets import make_lda_corpus
@@ -41,7 +41,7 @@ def step(request, drawn):
     """What the kernels of the local step are given."""
     X, counts = drawn
     chunk = make_chunk(X, [(0, X.shape[0])], np.float32)
-    words, local, word_ptr, occurrence = kernels.index_words(chunk.indices, N_WORDS)
+    words, local, word_ptr, occurrence = topic_words.index_words(chunk.indices, N_WORDS)
     allocation = DirichletTopics(
         np.full(N_TOPICS, 0.5 / N_TOPICS),
         sparsity_level=request.param,
@@ -52,7 +52,7 @@ def step(request, drawn):
     prior = np.broadcast_to(0.1, counts.shape)
     digamma = psi(counts.sum(axis=0) + 0.1 * N_WORDS)
     level = allocation.sparsity_level
-    rows = kernels.topic_rows(counts, 1.0, prior, words, digamma, level, np.float32)
+    rows = topic_words.topic_rows(counts, 1.0, prior, words, digamma, level, np.float32)
     # Every row several times over, since once is too quick to time.
     rows_of = (counts, 1.0, prior, np.tile(words, 8), digamma, level, np.float32)
     index, resp, _, _ = allocation.fit_documents(chunk, rows, local)
@@ -71,11 +71,11 @@ def step(request, drawn):
 
 def test_index_words(benchmark, drawn):
     indices = np.tile(drawn[0].indices, 20)
-    benchmark(kernels.index_words, indices, N_WORDS)
+    benchmark(topic_words.index_words, indices, N_WORDS)
 
 
 def test_topic_rows(benchmark, step):
-    benchmark(kernels.topic_rows, *step.rows_of)
+    benchmark(topic_words.topic_rows, *step.rows_of)
 
 
 def test_fit_documents(benchmark, step):
@@ -86,7 +86,7 @@ def test_sum_by_word(benchmark, step):
     weight = step.rows[0]
     if step.allocation.dense:
         benchmark(
-            kernels.sum_by_word_dense,
+            topic_stats.sum_by_word_dense,
             step.chunk.indptr,
             step.word_ptr,
             step.occurrence,
@@ -95,7 +95,7 @@ def test_sum_by_word(benchmark, step):
         )
     else:
         benchmark(
-            kernels.sum_by_word, step.word_ptr, step.occurrence, step.index, step.resp, weight
+            topic_stats.sum_by_word, step.word_ptr, step.occurrence, step.index, step.resp, weight
         )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaln, psi
 
-from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._kernels import topic_documents, topic_stats, topic_words
 from sklearn_sparsepost._parallel import Scratch, threads_for
 from sklearn_sparsepost._suffstats import SuffStats, TopicCounts
 
@@ -88,7 +88,7 @@ class DirichletTopics:
     def fit_documents(self, chunk, topic_rows, local, *, start=None, want_mass=False, n_threads=1):
         """Local posteriors of a chunk's documents: see the kernel of the same name."""
         dtype = chunk.data.dtype
-        return kernels.fit_documents(
+        return topic_documents.fit_documents(
             chunk.indptr,
             local,
             chunk.data,
@@ -107,25 +107,26 @@ class DirichletTopics:
             n_threads=n_threads,
         )
 
-    def prior_gains(self, mass, n_tokens):
+    def prior_gains(self, topics, mass, n_tokens):
         """What a step of :meth:`improved_prior` needs of some documents, as sums over them.
 
         Parameters
         ----------
-        mass : ndarray of shape (n_documents, n_components)
-            Expected topic counts.
+        topics : ndarray of shape (n_stored,)
+            The topics of the documents' expected topic counts, those without mass left out.
+        mass : ndarray of shape (n_stored,)
+            The expected counts.
         n_tokens : ndarray of shape (n_documents,)
-            Their sums.
+            Their sums over each document.
 
         Returns
         -------
         prior_gain : ndarray of shape (n_components,)
-            Sum of psi(alpha_k + mass_dk) - psi(alpha_k): topics without mass add nothing.
+            Sum over documents of psi(alpha_k + mass_dk) - psi(alpha_k).
         length_gain : float
             Sum of psi(A + n_tokens_d) - psi(A), A the sum of alpha.
         """
-        documents, topics = np.nonzero(mass)
-        gain = psi(self.alpha[topics] + mass[documents, topics]) - psi(self.alpha)[topics]
+        gain = psi(self.alpha[topics] + mass) - psi(self.alpha)[topics]
         total = self.alpha.sum()
         length_gain = (psi(total + n_tokens) - psi(total)).sum()
         return np.bincount(topics, gain, minlength=len(self.alpha)), float(length_gain)
@@ -263,8 +264,8 @@ def _local_step(
 ):
     """Fit the chunk's documents and sum their statistics; touches nothing it is given."""
     n_threads = threads_for(chunk.data.size * counts.shape[1], n_threads)
-    words, local, word_ptr, occurrence = kernels.index_words(chunk.indices, chunk.n_features)
-    rows = kernels.topic_rows(
+    words, local, word_ptr, occurrence = topic_words.index_words(chunk.indices, chunk.n_features)
+    rows = topic_words.topic_rows(
         counts,
         factor,
         observation.prior,
@@ -280,11 +281,11 @@ def _local_step(
         chunk, rows, local, start=start, want_mass=want_mass, n_threads=n_threads
     )
     if allocation.dense:
-        *table, log_weights = kernels.sum_by_word_dense(
+        *table, log_weights = topic_stats.sum_by_word_dense(
             chunk.indptr, word_ptr, occurrence, resp, rows[0], n_threads
         )
     else:
-        *table, log_weights = kernels.sum_by_word(
+        *table, log_weights = topic_stats.sum_by_word(
             word_ptr, occurrence, index, resp, rows[0], n_threads
         )
     table = TopicCounts(words, *table)
@@ -293,11 +294,10 @@ def _local_step(
     # The documents' bounds hold E[log phi] of these globals; without it they outlive the globals.
     local_bound = totals[0] - log_weights.sum() + allocation.constant_bound(n_tokens).sum()
     n_components = counts.shape[1]
-    gains = (
-        allocation.prior_gains(mass, n_tokens)
-        if allocation.learn
-        else (np.zeros(n_components), 0.0)
-    )
+    gains = np.zeros(n_components), 0.0
+    if allocation.learn:
+        held = np.nonzero(mass)
+        gains = allocation.prior_gains(held[1], mass[held], n_tokens)
     stats = SuffStats(
         {
             "word_topic": table,
@@ -354,7 +354,7 @@ class TopicTable:
         for start in range(0, len(words), WORD_BLOCK):  # no transposed copy of everything
             block = slice(start, start + WORD_BLOCK)
             counts = np.ascontiguousarray(components[:, words[block]].T, dtype=np.float64)
-            found = kernels.topic_rows(
+            found = topic_words.topic_rows(
                 counts,
                 1.0,
                 np.broadcast_to(0.0, counts.shape),

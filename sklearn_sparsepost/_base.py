@@ -195,3 +195,8 @@ def positive_array(value, name, shapes, *, dtype=np.float64):
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return array
+
+
+def fingerprint(X):
+    """Tells whether a fit goes on with the data it was started on."""
+    return (X.shape, X.nnz, float(X.data.sum(dtype=np.float64)))

@@ -1,48 +1,29 @@
 """SparseLDA: latent Dirichlet allocation with L-sparse variational local steps (paper 000)."""
 
-import warnings
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from sklearn_sparsepost import _inference as inference
-from sklearn_sparsepost import _seeding as seeding
-from sklearn_sparsepost._allocation import (
-    ACTIVE_TOL,
-    DirichletTopics,
-    TopicModel,
-    TopicTable,
-    empty_topic_stats,
-    infer_documents,
-)
+from sklearn_sparsepost._allocation import DirichletTopics, TopicModel, empty_topic_stats
 from sklearn_sparsepost._base import (
-    BaseSparsePosterior,
     Interval,
     StrOptions,
     _fit_context,
     check_is_fitted,
-    positive_array,
+    fingerprint,
 )
 from sklearn_sparsepost._observation import Multinomial
-from sklearn_sparsepost._parallel import deal_rows, make_chunk, threads_per_worker, whole_plan
-from sklearn_sparsepost.metrics import document_completion
+from sklearn_sparsepost._parallel import whole_plan
+from sklearn_sparsepost._starts import first_counts
+from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, components_of
 
 # Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.
 POINT_ESTIMATE_COUNT = 1e9
 
-# Words at a time where counts are transposed.
-WORD_BLOCK = 256
 
-# Stored counts that a start works on at a time: of more, a random part chooses the topics.
-START_SIZE = 1 << 22
-
-
-class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePosterior):
+class SparseLDA(BaseTopicEstimator):
     """Latent Dirichlet allocation whose words keep at most L topics each.
 
     Variational inference for LDA under the constraint that the posterior over topics of every
@@ -387,34 +368,6 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         self._store(state, whole=True)
         return self
 
-    @property
-    def _learns_prior(self):
-        return isinstance(self.doc_topic_prior, str)
-
-    def _check_corpus(self, X):
-        if not X.nnz or not X.data.any():
-            raise ValueError("X has no counts: every document is empty")
-        if self.n_components > X.shape[0]:
-            warnings.warn(
-                f"n_components={self.n_components} is more than the {X.shape[0]} documents: "
-                "some topics will stay empty",
-                UserWarning,
-                stacklevel=3,
-            )
-
-    def _resolve_priors(self, n_features):
-        """alpha of shape (n_components,), and the topics' prior in the shape given."""
-        K = self.n_components
-        default = self.doc_topic_prior is None or self._learns_prior
-        alpha = 0.5 / K if default else self.doc_topic_prior
-        alpha = positive_array(alpha, "doc_topic_prior", {"one value": (), "one a topic": (K,)})
-        beta = positive_array(
-            0.1 if self.topic_word_prior is None else self.topic_word_prior,
-            "topic_word_prior",
-            {"one value": (), "one a word": (n_features,), "topics x words": (K, n_features)},
-        )
-        return np.broadcast_to(alpha, (K,)).copy(), beta
-
     def _model(self, n_features):
         alpha, beta = self._resolve_priors(n_features)
         shape = (n_features, self.n_components)
@@ -475,46 +428,13 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
     def _new_state(self, X, dtype):
         """The state before the first pass, its topics from `init`."""
         seed = self._new_seed()
-        counts = self._initial_counts(X, dtype, seed)
+        rng = inference.keyed_generator(seed, 0, inference.STREAM_INIT)
+        beta = self._resolve_priors(X.shape[1])[1]
+        counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
         state = inference.FitState(self._stats_of(counts), seed)
         state.alpha = self._resolve_priors(X.shape[1])[0]
-        state.fingerprint = _fingerprint(X)
+        state.fingerprint = fingerprint(X)
         return state
-
-    def _initial_counts(self, X, dtype, seed):
-        """Expected counts that the first topics stand for, (n_features, n_components)."""
-        K, n_features = self.n_components, X.shape[1]
-        if not isinstance(self.init, str):
-            return self._counts_of_array(X)
-        rng = inference.keyed_generator(seed, 0, inference.STREAM_INIT)
-        _, beta = self._resolve_priors(n_features)
-        if self.init == "random":
-            noise = seeding.random_topics(n_features, K, rng)
-            counts = np.maximum(noise - np.broadcast_to(beta, (K, n_features)).T, 0)
-        else:
-            parts = _start_parts(X, rng)
-            sample = _read_part(X, parts[0], dtype)
-            if self.init == "anchor":
-                share = sample.shape[0] / X.shape[0]
-                counts = seeding.anchor_words(sample, K, random_state=rng) / share
-            else:
-                counts = seeding.bregman_kmeans_plusplus(sample, K, random_state=rng)[1]
-                if len(parts) > 1:  # the words that the sample lacks matter as much as its own
-                    every = (_read_part(X, runs, dtype) for runs in parts)
-                    counts = seeding.sum_of_nearest(every, counts)
-        return _ordered_as(counts, beta) if beta.ndim == 2 else counts
-
-    def _counts_of_array(self, X):
-        shape = (self.n_components, X.shape[1])
-        start = check_array(self.init, dtype=np.float64, input_name="init")
-        if start.shape != shape:
-            raise ValueError(f"init has shape {start.shape}, but must have shape {shape}")
-        if (start < 0).any():
-            raise ValueError("init must not be negative")
-        if np.allclose(start.sum(axis=1), 1):
-            return np.ascontiguousarray(start.T) * (X.data.sum(dtype=np.float64) / len(start))
-        _, beta = self._resolve_priors(X.shape[1])
-        return np.maximum(start - np.broadcast_to(beta, shape), 0).T.copy()
 
     def _stats_of(self, counts):
         """Statistics that hold given counts of words in topics and nothing else."""
@@ -545,9 +465,9 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
                 f"{self.components_.shape[0]} fitted topics"
             )
         state = getattr(self, "_fit_state", None)
-        if state is None or state.fingerprint != _fingerprint(X):
+        if state is None or state.fingerprint != fingerprint(X):
             state = self._state_from_components()
-            state.fingerprint = _fingerprint(X)
+            state.fingerprint = fingerprint(X)
         elif state.memo is not None and (
             self.learning_method != "memoized" or len(state.memo) != min(self.n_batches, X.shape[0])
         ):
@@ -565,7 +485,9 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         """What a fit that stands at `state` leaves on the estimator."""
         _, beta = self._resolve_priors(state.stats["word_topic"].shape[0])
         attributes = {
-            "components_": _components(state.stats, beta, state.dtype),
+            "components_": components_of(
+                state.stats["word_topic"], beta, state.dtype, state.stats.factor
+            ),
             "doc_topic_prior_": state.alpha,
             "topic_word_prior_": beta if beta.ndim else float(beta),
             "bound_history_": np.array(state.history),
@@ -576,58 +498,6 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         return {**attributes, "_fit_state": state} if whole else attributes
 
     # ------------------------------------------------------------------ using a fitted model
-
-    @property
-    def topic_word_distr_(self):
-        """The topics' expected word probabilities, of shape (n_components, n_features)."""
-        components = self.components_
-        return components / components.sum(axis=1, dtype=np.float64, keepdims=True).astype(
-            components.dtype
-        )
-
-    @property
-    def _n_features_out(self):
-        return self.components_.shape[0]
-
-    def transform(self, X):
-        """Infer the topic weights of documents.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
-
-        Returns
-        -------
-        doc_topic : ndarray or csr_matrix of shape (n_samples, n_components)
-            Posterior mean topic weights; rows sum to 1. A row depends on its document alone. With
-            `sparse_output` the active topics only, renormalised.
-        """
-        check_is_fitted(self)
-        X, dtype = self._validate_counts(X, reset=False, dtype=self.components_.dtype)
-        alpha = self.doc_topic_prior_.astype(dtype)
-        parts = []
-        for mass in self._document_masses(X, dtype):
-            if self.sparse_output:
-                parts.append(_active_weights(mass, alpha))
-            else:
-                mass += alpha
-                mass /= mass.sum(axis=1, keepdims=True)
-                parts.append(mass)
-        return sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
-
-    def _document_masses(self, X, dtype):
-        """Expected topic counts of documents, chunk by chunk."""
-        allocation = self._allocation(self.doc_topic_prior_)
-        plan = whole_plan(X)
-        used = np.zeros(X.shape[1], dtype=bool)
-        for ((start, stop),) in plan:
-            used[X.indices[X.indptr[start] : X.indptr[stop]]] = True
-        table = TopicTable(
-            self.components_, used, allocation.sparsity_level, dtype, threads_per_worker()
-        )
-        step = partial(infer_documents, table=table, allocation=allocation)
-        return inference.Corpus(X, dtype, self.n_jobs).map(step, plan)
 
     def bound(self, X):
         """Evidence lower bound of documents together with the fitted topics.
@@ -653,74 +523,6 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         for stats, _ in corpus.map(model.bind(at), whole_plan(X)):
             total.add(stats)
         return model.global_bound(total, at=at)
-
-    def score(self, X, y=None):
-        """Held-out quality: mean log-probability of hidden words given the rest of the document.
-
-        Document completion on a fixed split of every document's distinct words, 80 % observed; see
-        :func:`sklearn_sparsepost.metrics.document_completion`. Higher is better, and independent
-        of the number of documents and of `sparsity_level`, so that a grid search over topics,
-        sparsity and learning rates picks the right model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in held-out documents.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            Nats a token.
-        """
-        check_is_fitted(self)
-        X, _ = self._validate_counts(X, reset=False)
-        return document_completion(self.components_, X, doc_topic_prior=self.doc_topic_prior_)
-
-    def perplexity(self, X):
-        """Held-out perplexity, ``exp(-score(X))``: lower is better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in held-out documents.
-
-        Returns
-        -------
-        perplexity : float
-            Of a hidden word given the rest of its document.
-        """
-        return float(np.exp(-self.score(X)))
-
-    def sample(self, n_samples=1, *, doc_length=100, random_state=None):
-        """Draw documents from the fitted model.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of documents.
-        doc_length : int, default=100
-            Tokens a document.
-        random_state : int, RandomState instance or None, default=None
-            Source of the draws.
-
-        Returns
-        -------
-        X : csr_matrix of shape (n_samples, n_features), int64
-            Counts.
-        doc_topic : ndarray of shape (n_samples, n_components)
-            The topic weights they were drawn with.
-        """
-        check_is_fitted(self)
-        rng = check_random_state(random_state)
-        doc_topic = rng.dirichlet(self.doc_topic_prior_, size=n_samples)
-        topics = self.topic_word_distr_.astype(np.float64)
-        rows = []
-        for weights in doc_topic:
-            p = weights @ topics
-            rows.append(sp.csr_matrix(rng.multinomial(doc_length, p / p.sum())))
-        return sp.vstack(rows, format="csr"), doc_topic
 
     @classmethod
     def from_topics(cls, components, *, feature_names=None, **params):
@@ -761,61 +563,3 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePos
         lda.restart_acceptance_ = np.empty(0)
         lda.n_iter_ = lda.n_batch_iter_ = 0
         return lda
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _ordered_as(counts, prior):
-    """The columns of `counts` in the order in which they fit the rows of a seeding prior best."""
-    log_prior = np.log(prior / prior.sum(axis=1, keepdims=True))
-    totals = np.maximum(counts.sum(axis=0), np.finfo(float).tiny)
-    topics, columns = linear_sum_assignment(log_prior @ (counts / totals), maximize=True)
-    return np.ascontiguousarray(counts[:, columns[np.argsort(topics)]])
-
-
-def _components(stats, prior, dtype):
-    """Prior plus expected counts, K x V, transposed in blocks that stay in cache."""
-    counts = stats["word_topic"]
-    components = np.empty(counts.shape[::-1], dtype=dtype)
-    prior = np.broadcast_to(prior, components.shape)
-    for start in range(0, len(counts), WORD_BLOCK):
-        words = slice(start, start + WORD_BLOCK)
-        block = np.maximum(stats.factor * counts[words], 0).T
-        np.add(block, prior[:, words], out=components[:, words], casting="same_kind")
-    return components
-
-
-def _start_parts(X, rng):
-    """Runs of rows of parts of the corpus, dealt at random, each small enough for the start.
-
-    The start works on copies, which must not hold the whole of a memory-mapped corpus.
-    """
-    if X.nnz <= START_SIZE:
-        return [[(0, X.shape[0])]]
-    return deal_rows(X.shape[0], min(-(-X.nnz // START_SIZE), X.shape[0]), rng)
-
-
-def _read_part(X, runs, dtype):
-    """Some rows of the corpus as a matrix in memory."""
-    chunk = make_chunk(X, runs, dtype)
-    shape = (chunk.n_rows, X.shape[1])
-    return sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=shape)
-
-
-def _fingerprint(X):
-    """Tells whether a fit goes on with the data it was started on."""
-    return (X.shape, X.nnz, float(X.data.sum(dtype=np.float64)))
-
-
-def _active_weights(mass, alpha):
-    """Weights of the active topics as CSR rows that sum to 1; an empty document has its prior."""
-    largest = mass.max(axis=1, keepdims=True)
-    active = (mass > ACTIVE_TOL * largest) | (largest == 0)
-    weights = sp.csr_matrix(np.where(active, mass + alpha, 0))
-    totals = np.asarray(weights.sum(axis=1)).ravel()
-    weights.data /= np.repeat(totals, np.diff(weights.indptr)).astype(weights.dtype)
-    return weights

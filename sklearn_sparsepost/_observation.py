@@ -2,7 +2,7 @@
 
 from scipy.special import gammaln, psi
 
-from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._kernels import topic_stats
 from sklearn_sparsepost._parallel import threads_for
 
 
@@ -37,7 +37,7 @@ class Multinomial:
         Dirichlet normalisers is left.
         """
         n_threads = threads_for(self.prior.size, n_threads)
-        terms = kernels.dirichlet_bound_terms(
+        terms = topic_stats.dirichlet_bound_terms(
             stats["word_topic"], stats.factor, self.prior, n_threads
         )
         total = self.prior_total + stats.factor * stats["topic"]
@@ -46,7 +46,7 @@ class Multinomial:
     def bound_elsewhere(self, stats, at, n_threads=1):
         """The same where q(phi) follows from other statistics, `at`, than the counts `stats`."""
         n_threads = threads_for(self.prior.size, n_threads)
-        gap = kernels.dirichlet_gap_terms(
+        gap = topic_stats.dirichlet_gap_terms(
             stats["word_topic"],
             stats.factor,
             at["word_topic"],

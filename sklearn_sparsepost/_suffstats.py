@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._kernels import topic_stats
 from sklearn_sparsepost._parallel import threads_for
 
 # The share of entries up to which a table is smaller, and faster to add, stored sparsely.
@@ -44,7 +44,7 @@ class TopicCounts:
         """Add ``factor`` times these counts to ``table``, (n_features, n_topics), in place."""
         # An entry is a visit to far memory: worth some multiplications.
         n_threads = threads_for(16 * self.counts.size, n_threads)
-        kernels.add_counts(
+        topic_stats.add_counts(
             table, self.words, self.row_ptr, self.topics, self.counts, factor, n_threads
         )
 

@@ -170,6 +170,7 @@ class BoundMonitor(_Monitor):
     - `seconds`: the time spent in the passes of this fit, without what callbacks do after a pass;
     - `bound`: the evidence lower bound in nats, as in `bound_history_`; NaN in the passes that
       `evaluate_every` leaves out;
+      for :class:`AliasLDA` the log likelihood of `log_likelihood_history_`, times the tokens;
     - `rise`: by how much the bound rose in this pass, NaN if either end is not known;
     - `bound_per_token`: the bound divided by the number of tokens, the unit of `tol`.
 
@@ -191,7 +192,7 @@ class BoundMonitor(_Monitor):
         super().__init__(every=1)
 
     def _measure(self, fitted_estimator):
-        history = fitted_estimator.bound_history_
+        history = _history(fitted_estimator)
         return {
             "bound": float(history[-1]),
             "rise": float(history[-1] - history[-2]) if len(history) > 1 else np.nan,
@@ -314,7 +315,7 @@ class EarlyStopping(_Monitor):
         return {"score": float(fitted_estimator.score(self.X))}
 
     def _after_pass(self, fitted_estimator, run):
-        if self.X is None and np.isnan(fitted_estimator.bound_history_[-1]):
+        if self.X is None and np.isnan(_history(fitted_estimator)[-1]):
             return False
         super()._after_pass(fitted_estimator, run)
         scores = [row["score"] for row in run.rows]
@@ -386,9 +387,19 @@ def _check_count(value, name):
     return value
 
 
+def _n_tokens(fitted_estimator):
+    return max(fitted_estimator._fit_state.report["n_tokens"], 1)
+
+
+def _history(fitted_estimator):
+    """The bound after each pass, or what a sampler has in its place, in nats."""
+    if hasattr(fitted_estimator, "bound_history_"):
+        return fitted_estimator.bound_history_
+    return fitted_estimator.log_likelihood_history_ * _n_tokens(fitted_estimator)
+
+
 def _bound_per_token(fitted_estimator):
-    n_tokens = fitted_estimator._fit_state.report["n_tokens"]
-    return float(fitted_estimator.bound_history_[-1] / max(n_tokens, 1))
+    return float(_history(fitted_estimator)[-1] / _n_tokens(fitted_estimator))
 
 
 def _without_gain(scores, min_delta):

@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 
 from sklearn_sparsepost._allocation import DirichletTopics
 from sklearn_sparsepost._base import positive_array
-from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._kernels import topic_words
 from sklearn_sparsepost._parallel import cut_batch, make_chunk, threads_per_worker
 
 __all__ = ["document_completion", "split_words"]
@@ -154,7 +154,7 @@ def document_completion(
 
 def _infer(chunk, topics, dense):
     """Expected topic counts of documents under topics given as probabilities."""
-    words, local, _, _ = kernels.index_words(chunk.indices, chunk.n_features)
+    words, local, _, _ = topic_words.index_words(chunk.indices, chunk.n_features)
     weight = np.ascontiguousarray(topics[:, words].T)
     unused = np.empty((len(words), 0), dtype=np.int32), np.empty((len(words), 0))
     threads = threads_per_worker()

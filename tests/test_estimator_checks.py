@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost import AliasLDA, SparseLDA
 
 # The checks fit small data with many settings; the warning about few documents has its own test.
 # The checks mix data frames and arrays on purpose.
@@ -23,6 +23,8 @@ ESTIMATORS = [
     SparseLDA(n_components=3, sparsity_level=2, learning_method="online", random_state=0),
     SparseLDA(n_components=3, sparsity_level=None, learning_method="batch", random_state=0),
     SparseLDA(n_components=3, doc_topic_prior="auto", random_state=0),
+    AliasLDA(n_components=3, max_iter=10, random_state=0),
+    AliasLDA(n_components=3, max_iter=10, sampler="alias", doc_topic_prior="auto", random_state=0),
 ]
 
 
@@ -44,8 +46,9 @@ def test_scikit_learn_checks(estimator, check):
         checks.check_n_features_in_after_fitting,
     ],
 )
-def test_checks_that_check_estimator_leaves_out(check):
-    check("SparseLDA", SparseLDA(n_components=3, random_state=0))
+@pytest.mark.parametrize("estimator", ESTIMATORS[::4], ids=lambda found: type(found).__name__)
+def test_checks_that_check_estimator_leaves_out(check, estimator):
+    check(type(estimator).__name__, estimator)
 
 
 TEXTS = ["topic models of text", "text and words", "words of topic models", "cats and dogs"] * 5

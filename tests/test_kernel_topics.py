@@ -6,7 +6,7 @@ import reference
 import scipy.sparse as sp
 from scipy.special import gammaln, psi
 
-from sklearn_sparsepost._kernels import topics as kernels
+from sklearn_sparsepost._kernels import topic_documents, topic_stats, topic_words
 
 TOL = {np.float32: 2e-5, np.float64: 1e-11}
 
@@ -23,12 +23,12 @@ def local_step(X, components, alpha, L, dtype, **options):
     options = {"max_iter": 5000, "tol": 1e-12, "active_tol": 1e-12, "burn_in": 0, **options}
     n_threads = options.pop("n_threads", 1)
     indptr = X.indptr.astype(np.int64)
-    words, local, word_ptr, occurrence = kernels.index_words(X.indices, X.shape[1])
+    words, local, word_ptr, occurrence = topic_words.index_words(X.indices, X.shape[1])
     counts = np.ascontiguousarray(components.T)
     prior = np.broadcast_to(0.0, counts.shape)
     topic_digamma = psi(components.sum(axis=1))
-    rows = kernels.topic_rows(counts, 1.0, prior, words, topic_digamma, L, dtype, n_threads)
-    index, resp, mass, report = kernels.fit_documents(
+    rows = topic_words.topic_rows(counts, 1.0, prior, words, topic_digamma, L, dtype, n_threads)
+    index, resp, mass, report = topic_documents.fit_documents(
         indptr,
         local,
         X.data.astype(dtype),
@@ -41,16 +41,18 @@ def local_step(X, components, alpha, L, dtype, **options):
         **options,
     )
     if len(alpha) <= L:
-        table = kernels.sum_by_word_dense(indptr, word_ptr, occurrence, resp, rows[0], n_threads)
+        table = topic_stats.sum_by_word_dense(
+            indptr, word_ptr, occurrence, resp, rows[0], n_threads
+        )
     else:
-        table = kernels.sum_by_word(word_ptr, occurrence, index, resp, rows[0], n_threads)
+        table = topic_stats.sum_by_word(word_ptr, occurrence, index, resp, rows[0], n_threads)
     return rows, index, resp, mass, report, (words, *table)
 
 
 def dense_table(table, shape):
     words, row_ptr, topics, counts, _ = table
     total = np.zeros(shape)
-    kernels.add_counts(total, words, row_ptr, topics, counts, 1.0)
+    topic_stats.add_counts(total, words, row_ptr, topics, counts, 1.0)
     return total
 
 
@@ -65,7 +67,7 @@ def problem():
 
 def test_index_words_is_a_transpose(problem):
     X = problem[0]
-    words, local, word_ptr, occurrence = kernels.index_words(X.indices, X.shape[1])
+    words, local, word_ptr, occurrence = topic_words.index_words(X.indices, X.shape[1])
     np.testing.assert_array_equal(words, np.unique(X.indices))
     np.testing.assert_array_equal(words[local], X.indices)
     for w, v in enumerate(words):
@@ -87,7 +89,7 @@ def test_topic_rows(dtype, prior_kind):
     lam = prior + 0.7 * counts
     topic_digamma = psi(lam.sum(axis=0))
     words = np.array([3, 4, 11, 29], dtype=np.int32)
-    weight, best, share = kernels.topic_rows(counts, 0.7, prior, words, topic_digamma, L, dtype)
+    weight, best, share = topic_words.topic_rows(counts, 0.7, prior, words, topic_digamma, L, dtype)
     want = np.exp(psi(lam) - topic_digamma)[words]
     want /= want.max(axis=1, keepdims=True)
     np.testing.assert_allclose(weight, want, rtol=TOL[dtype], atol=1e-25)
@@ -107,7 +109,7 @@ def test_topic_rows_of_few_counts_equal_those_computed_in_full(dtype, L, prior):
     topic_digamma = psi(prior * V + counts.sum(axis=0) + rng.gamma(1, 50.0, K))
     words = np.arange(V, dtype=np.int32)
     short, long = (
-        kernels.topic_rows(counts, 1.0, table, words, topic_digamma, L, dtype)
+        topic_words.topic_rows(counts, 1.0, table, words, topic_digamma, L, dtype)
         for table in (np.broadcast_to(prior, (V, K)), np.full((V, K), prior))
     )
     np.testing.assert_allclose(short[0], long[0], rtol=TOL[dtype], atol=1e-25)
@@ -125,7 +127,7 @@ def test_topic_rows_of_tiny_priors_do_not_underflow(dtype):
     prior = np.broadcast_to(1e-4, counts.shape)
     lam = prior + counts
     topic_digamma = psi(lam.sum(axis=0))
-    weight, _, _ = kernels.topic_rows(
+    weight, _, _ = topic_words.topic_rows(
         counts, 1.0, prior, np.arange(3, dtype=np.int32), topic_digamma, 2, dtype
     )
     np.testing.assert_allclose(weight.max(axis=1), 1)
@@ -278,11 +280,11 @@ def test_dirichlet_terms(problem):
     counts = rng.gamma(0.2, 3.0, (20, 6)) * (rng.random((20, 6)) < 0.5)
     at = rng.gamma(0.2, 3.0, (20, 6))
     prior = np.broadcast_to(0.1, counts.shape)
-    got = kernels.dirichlet_bound_terms(counts, 2.0, prior)
+    got = topic_stats.dirichlet_bound_terms(counts, 2.0, prior)
     np.testing.assert_allclose(
         got, (gammaln(0.1 + 2 * counts) - gammaln(0.1)).sum(axis=1), atol=1e-12
     )
     digammas = psi((0.1 + 3 * at).sum(axis=0))
-    got = kernels.dirichlet_gap_terms(counts, 2.0, at, 3.0, prior, digammas)
+    got = topic_stats.dirichlet_gap_terms(counts, 2.0, at, 3.0, prior, digammas)
     want = ((2 * counts - 3 * at) * (psi(0.1 + 3 * at) - digammas)).sum(axis=1)
     np.testing.assert_allclose(got, want, rtol=1e-10)

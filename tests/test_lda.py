@@ -274,7 +274,7 @@ def test_every_start_learns(corpus, init):
 @pytest.mark.parametrize("init", ["k-means++", "anchor"])
 def test_start_of_a_corpus_read_in_parts(corpus, init, monkeypatch):
     lda = SparseLDA(6, init=init, max_iter=0, random_state=0)
-    monkeypatch.setattr("sklearn_sparsepost._lda.START_SIZE", corpus.nnz // 4)
+    monkeypatch.setattr("sklearn_sparsepost._starts.START_SIZE", corpus.nnz // 4)
     parts = lda.fit(corpus)
     counts = parts.components_ - parts.topic_word_prior_
     assert counts.sum() == pytest.approx(corpus.sum(), rel=0.1)
@@ -424,6 +424,12 @@ def dirichlet_multinomial(alpha, mass):
     return (value + (gammaln(alpha + mass) - gammaln(alpha)).sum(axis=1)).sum()
 
 
+def gains_of(mass):
+    """The arguments of `prior_gains` from dense masses."""
+    held = np.nonzero(mass)
+    return held[1], mass[held], mass.sum(axis=1)
+
+
 def test_steps_of_the_prior_climb_to_the_maximum():
     rng = np.random.default_rng(0)
     truth = np.array([0.05, 0.3, 1.0, 0.02])
@@ -431,7 +437,7 @@ def test_steps_of_the_prior_climb_to_the_maximum():
     allocation = DirichletTopics(np.full(4, 0.1), sparsity_level=2, max_iter=1, tol=0, restarts=0)
     value = dirichlet_multinomial(allocation.alpha, mass)
     for _ in range(300):
-        gains = allocation.prior_gains(mass, mass.sum(axis=1))
+        gains = allocation.prior_gains(*gains_of(mass))
         allocation.alpha = allocation.improved_prior(*gains)
         last, value = value, dirichlet_multinomial(allocation.alpha, mass)
         assert value >= last - 1e-9 * abs(last)
@@ -443,11 +449,9 @@ def test_no_topic_is_ever_lost_to_the_prior():
     allocation = DirichletTopics(np.full(2, 0.1), sparsity_level=1, max_iter=1, tol=0, restarts=0)
     mass = np.array([[5.0, 0.0], [7.0, 0.0]])
     for _ in range(50):
-        allocation.alpha = allocation.improved_prior(
-            *allocation.prior_gains(mass, mass.sum(axis=1))
-        )
+        allocation.alpha = allocation.improved_prior(*allocation.prior_gains(*gains_of(mass)))
     assert (allocation.alpha > 0).all()
-    nothing = allocation.prior_gains(np.zeros((1, 2)), np.zeros(1))
+    nothing = allocation.prior_gains(*gains_of(np.zeros((1, 2))))
     assert allocation.improved_prior(*nothing) is allocation.alpha
 
 

@@ -9,6 +9,8 @@ import os
 
 from sklearn_sparsepost._kernels._cpu import build_info
 
+HOT = ("_gibbs_lda", "_special", "_topic_documents", "_topic_stats", "_topic_words")
+
 
 def _load(name, unit):
     suffix = "" if unit == "baseline" else f"_{unit}"
@@ -24,13 +26,20 @@ def _choose():
         )
     for unit in [wanted] if wanted else reversed(found):
         try:
-            return unit, _load("_special", unit), _load("_topics", unit)
+            return unit, *(_load(name, unit) for name in HOT)
         except ModuleNotFoundError:
             if wanted:
                 raise
     raise ImportError("the compiled kernels are missing: build the package with pip install .")
 
 
-vector_unit, special, topics = _choose()
+vector_unit, gibbs_lda, special, topic_documents, topic_stats, topic_words = _choose()
 
-__all__ = ["special", "topics", "vector_unit"]
+__all__ = [
+    "gibbs_lda",
+    "special",
+    "topic_documents",
+    "topic_stats",
+    "topic_words",
+    "vector_unit",
+]

@@ -1,2 +1,2 @@
 # The same source, compiled for another vector unit (see setup.py).
-include "_topics.pyx"
+include "_gibbs_lda.pyx"

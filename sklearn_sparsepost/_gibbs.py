@@ -1,0 +1,405 @@
+"""Sampling loops: tokens in blocks, sweeps over them, and averages of what they visit."""
+
+from copy import copy
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import gammaln, psi
+
+from sklearn_sparsepost._kernels import gibbs_lda as kernels
+from sklearn_sparsepost._kernels._rng import keyed_generator
+from sklearn_sparsepost._parallel import split_rows, threads_for
+
+# Tokens below which a sweep is one block: exactly one token after another.
+SERIAL_TOKENS = 1 << 16
+# Tokens of a document that a block should hold: entering a document costs about as much as they do.
+TOKENS_A_VISIT = 20
+MOST_GROUPS = 16
+# How counts of a word are stored, as in the kernel.
+LISTED, ALIASED, DENSE = range(3)
+# "auto": all topics are weighed up to this many, and tables serve words of more tokens than this.
+DENSE_TOPICS = 64
+FREQUENT = 256
+# The `sweep` of the streams of the first topics, and of those that round fractions.
+FIRST_DRAWS, ROUNDING = 1 << 62, 1 << 61
+# Stored counts that are turned into tokens at a time.
+PART = 1 << 22
+
+
+class Tokens:
+    """The tokens of a corpus, document by document, within a document by groups of words.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array
+        Counts; may be memory-mapped.
+    seed : int
+        Seed of the streams that round fractions.
+
+    Attributes
+    ----------
+    word : ndarray of shape (n_tokens,), int32
+        Word of each token.
+    ptr : ndarray of shape (n_documents, n_groups + 1), int64
+        Where the document's tokens of each group of words begin, and where they end.
+    groups : ndarray of shape (n_groups + 1,), int64
+        Where each group of documents begins.
+    size : ndarray of shape (n_features,), int64
+        Tokens of each word.
+    """
+
+    def __init__(self, X, seed):
+        n_documents, n_features = X.shape
+        runs = split_rows(X.indptr, 0, n_documents, PART)
+        length = np.zeros(n_documents, dtype=np.int64)
+        self.size = np.zeros(n_features, dtype=np.int64)
+        for start, stop in runs:
+            rows, columns, counts = _entries(X, start, stop, seed)
+            length[start:stop] = np.bincount(rows, counts, minlength=stop - start)
+            self.size += np.bincount(columns, counts, minlength=n_features).astype(np.int64)
+        n_tokens = int(length.sum())
+        n_groups = self._n_groups(n_tokens, n_documents)
+        group = deal_words(self.size, n_groups)
+        self.groups = cut_evenly(length, n_groups)
+        self.word = np.empty(n_tokens, dtype=np.int32)
+        self.ptr = np.zeros((n_documents, n_groups + 1), dtype=np.int64)
+        first = 0
+        for start, stop in runs:
+            rows, columns, counts = _entries(X, start, stop, seed)
+            cell = rows * n_groups + group[columns]
+            order = np.lexsort((columns, cell))
+            n = int(counts.sum())
+            self.word[first : first + n] = np.repeat(columns[order], counts[order])
+            tokens = np.bincount(cell, counts, minlength=(stop - start) * n_groups)
+            ends = first + np.cumsum(tokens).astype(np.int64).reshape(stop - start, n_groups)
+            self.ptr[start:stop, 1:] = ends
+            self.ptr[start:stop, 0] = np.concatenate([[first], ends[:-1, -1]])
+            first += n
+
+    @classmethod
+    def merged(cls, one, other):
+        """The documents of both, those of `other` after those of `one`."""
+        counts = [
+            sp.csr_array(
+                (np.ones(part.n_tokens, dtype=np.int64), part.word, part.doc_ptr),
+                shape=(len(part.ptr), len(part.size)),
+            )
+            for part in (one, other)
+        ]
+        return cls(sp.vstack(counts, format="csr"), 0)
+
+    def word_order(self):
+        """The order of tokens by document and word."""
+        rows = np.repeat(np.arange(len(self.ptr)), np.diff(self.doc_ptr))
+        return np.lexsort((self.word, rows))
+
+    @staticmethod
+    def _n_groups(n_tokens, n_documents):
+        if n_tokens <= SERIAL_TOKENS:
+            return 1
+        return int(np.clip(n_tokens // n_documents // TOKENS_A_VISIT, 2, MOST_GROUPS))
+
+    @property
+    def n_tokens(self):
+        """Number of tokens."""
+        return len(self.word)
+
+    @property
+    def doc_ptr(self):
+        """Where each document's tokens begin, and where the last one's end."""
+        return np.append(self.ptr[:, 0], self.n_tokens)
+
+
+def _entries(X, start, stop, seed):
+    """Rows (from 0), columns and counts of the entries of some rows, the counts whole numbers.
+
+    A fraction is rounded up with its probability, by a stream of its own for each part.
+    """
+    span = slice(int(X.indptr[start]), int(X.indptr[stop]))
+    rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
+    counts = np.asarray(X.data[span])
+    if counts.dtype.kind == "f":
+        whole = np.floor(counts)
+        rng = keyed_generator(seed, ROUNDING, start)
+        counts = whole + (rng.random(len(counts)) < counts - whole)
+    return rows, np.asarray(X.indices[span]), counts.astype(np.int64)
+
+
+def deal_words(size, n_groups):
+    """Deal words to groups of about equally many tokens, there and back by falling frequency."""
+    place = np.empty(len(size), dtype=np.int64)
+    place[np.argsort(-size, kind="stable")] = np.arange(len(size))
+    lap, seat = np.divmod(place, n_groups)
+    return np.where(lap % 2, n_groups - 1 - seat, seat)
+
+
+def cut_evenly(length, n_groups):
+    """Bounds of groups of neighbouring documents with about equally many tokens."""
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    inner = np.searchsorted(ends, total * np.arange(1, n_groups) / n_groups, side="left") + 1
+    return np.concatenate([[0], np.minimum(inner, len(length)), [len(length)]]).astype(np.int64)
+
+
+class WordPrior:
+    """Dirichlet prior of the topics' words: one value a word, and rows where topics differ.
+
+    Parameters
+    ----------
+    beta : ndarray of shape (), (n_features,) or (n_components, n_features)
+        The prior.
+    n_features, n_components : int
+        Numbers of words and topics.
+    """
+
+    def __init__(self, beta, n_features, n_components):
+        self.n_components = n_components
+        beta = np.asarray(beta, dtype=np.float64)
+        self.row = np.full(n_features, -1, dtype=np.int32)
+        self.rows = np.empty((0, n_components))
+        if beta.ndim < 2:
+            self.base = np.broadcast_to(beta, (n_features,)).copy()
+            return
+        self.base = beta.min(axis=0)
+        differ = np.flatnonzero(np.ptp(beta, axis=0))
+        self.row[differ] = np.arange(len(differ))
+        self.rows = np.ascontiguousarray(beta[:, differ].T)
+
+    def topic_totals(self):
+        """Sum of each topic's prior over words."""
+        return self.base[self.row < 0].sum() + self.rows.sum(axis=0)
+
+    def at(self, words, topics):
+        """The prior of some words in some topics."""
+        value = self.base[words]
+        own = self.row[words] >= 0
+        value[own] = self.rows[self.row[words[own]], topics[own]]
+        return value
+
+    def same_as(self, other):
+        """Whether another prior is equal."""
+        pairs = ((self.base, other.base), (self.row, other.row), (self.rows, other.rows))
+        return all(np.array_equal(a, b) for a, b in pairs)
+
+    def scaled(self, factor):
+        """This prior times a number."""
+        new = copy(self)
+        new.base = self.base * factor
+        new.rows = self.rows * factor
+        return new
+
+
+class GibbsState:
+    """Where a chain stands.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The data.
+    z : ndarray of shape (n_tokens,), uint16 or int32
+        The topics of the tokens.
+    alpha : ndarray of shape (n_components,)
+        Prior of the documents' topic weights.
+    prior : WordPrior
+        Prior of the topics' words.
+    sampler : str
+        The sampler, which decides how counts are stored.
+    seed : int
+        Seed of every stream.
+    """
+
+    def __init__(self, tokens, z, alpha, prior, sampler, seed):
+        self.tokens = tokens
+        self.z = z
+        self.alpha = alpha
+        self.prior = prior
+        self.sampler = sampler
+        self.seed = seed
+        self.n_laps = 0
+        self.history = []
+        self.acceptance = []
+        self.report = {"n_tokens": tokens.n_tokens, "restarts_proposed": 0}
+        self.fingerprint = None  # of the data, to tell whether a fit goes on
+        self.recount()
+
+    def use(self, sampler, prior):
+        """Go on with this sampler and prior; the chain is not disturbed if they are the same."""
+        if sampler != self.sampler or not prior.same_as(self.prior):
+            self.sampler, self.prior = sampler, prior
+            self.recount()
+
+    def recount(self):
+        """Count the tokens anew, and forget the average."""
+        tokens, prior = self.tokens, self.prior
+        n_components = len(self.alpha)
+        kind = storage(self.sampler, tokens.size, n_components)
+        kind[prior.row >= 0] = DENSE
+        single = np.float32
+        self.counts = kernels.TokenCounts(
+            kind, tokens.size, prior.base.astype(single), prior.row, prior.rows, n_components
+        )
+        self.counts.add_tokens(tokens.word, self.z)
+        self.count_topics()
+        self.total = None  # counts summed over samples, (n_features, n_components)
+        self.n_averaged = 0
+
+    def count_topics(self):
+        """Count the topics' tokens anew."""
+        self.n_topic = np.bincount(self.z, minlength=len(self.alpha)).astype(np.int64)
+
+    def append(self, tokens, z):
+        """Add documents and the topics of their tokens."""
+        both = Tokens.merged(self.tokens, tokens)
+        place = both.word_order()
+        merged = np.empty(both.n_tokens, dtype=self.z.dtype)
+        # Within a document tokens of one word are alike, so that sorting finds them again.
+        merged[place] = np.concatenate([self.z[self.tokens.word_order()], z[tokens.word_order()]])
+        self.tokens, self.z = both, merged
+        self.report["n_tokens"] = both.n_tokens
+        self.recount()
+
+    def mean_counts(self):
+        """Counts of words in topics, averaged over samples, or the present ones."""
+        if self.n_averaged:
+            return self.total / np.float32(self.n_averaged)
+        return _add_to(self.counts, np.zeros((len(self.tokens.size), len(self.alpha))))
+
+    def __getstate__(self):
+        return {**vars(self), "counts": self.counts.arrays}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self.counts = kernels.TokenCounts.from_arrays(state["counts"], len(self.alpha))
+
+
+def storage(sampler, size, n_components):
+    """How each word's counts are stored, given its tokens: LISTED, ALIASED or DENSE."""
+    kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
+    if sampler in kinds:
+        return np.full(len(size), kinds[sampler], dtype=np.int8)
+    if n_components <= DENSE_TOPICS:
+        return np.full(len(size), DENSE, dtype=np.int8)
+    return np.where(size > FREQUENT, ALIASED, LISTED).astype(np.int8)
+
+
+def builds_tables(lap):
+    """Whether alias tables may be built anew: always at first, then ever more rarely.
+
+    A table that depends on the present state disturbs the stationary distribution; built at laps
+    that grow geometrically, it does so ever less.
+    """
+    if lap < 16:
+        return True
+    return int(np.log(lap) / np.log(1.1)) != int(np.log(lap - 1) / np.log(1.1))
+
+
+def sweep(state, *, n_steps, n_threads):
+    """Draw the topic of every token once."""
+    tokens = state.tokens
+    try:
+        state.counts.sweep(
+            tokens.word,
+            state.z,
+            tokens.ptr,
+            tokens.groups,
+            state.n_topic,
+            state.alpha,
+            state.prior.topic_totals(),
+            state.seed,
+            state.n_laps,
+            cycle=state.sampler == "cycle",
+            fresh=builds_tables(state.n_laps),
+            n_steps=n_steps,
+            n_threads=threads_for(tokens.n_tokens, n_threads),
+        )
+    except BaseException:
+        state.count_topics()  # blocks that are done have counted words, not yet topics
+        raise
+
+
+def draw_first(tokens, z, table, masses, alpha, seed):
+    """Draw topics of tokens independently, given topics and the documents' expected counts.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The tokens.
+    z : ndarray of shape (n_tokens,), uint16 or int32
+        The topics, set.
+    table : TopicTable
+        The topics of the documents' words.
+    masses : iterable of ndarray of shape (n_documents, n_components)
+        Expected topic counts, document after document.
+    alpha : ndarray of shape (n_components,)
+        Prior of the documents' topic weights.
+    seed : int
+        Seed of the streams.
+    """
+    weight = table.rows[0]
+    base = np.concatenate([(part * alpha).sum(axis=1) for part in np.array_split(weight, 64)])
+    ptr, first = tokens.doc_ptr, 0
+    for mass in masses:
+        last = first + len(mass)
+        span = slice(ptr[first], ptr[last])
+        kernels.draw_assignments(
+            tokens.word[span],
+            ptr[first : last + 1] - ptr[first],
+            table.position,
+            weight,
+            mass,
+            alpha,
+            base,
+            z[span],
+            seed,
+            FIRST_DRAWS,
+            first,
+        )
+        first = last
+
+
+def log_likelihood(state):
+    """log p(words, topics | priors), the weights integrated out, in nats."""
+    row_ptr, topics, counts = state.counts.to_lists()
+    words = np.repeat(np.arange(len(state.tokens.size)), np.diff(row_ptr))
+    beta, totals = state.prior.at(words, topics), state.prior.topic_totals()
+    value = (gammaln(counts + beta) - gammaln(beta)).sum()
+    value += (gammaln(totals) - gammaln(totals + state.n_topic)).sum()
+    _, topics, counts = kernels.document_topics(state.z, state.tokens.doc_ptr, len(state.alpha))
+    alpha, total = state.alpha[topics], state.alpha.sum()
+    value += (gammaln(counts + alpha) - gammaln(alpha)).sum()
+    lengths = np.diff(state.tokens.doc_ptr)
+    return float(value + (gammaln(total) - gammaln(total + lengths)).sum())
+
+
+def learn_alpha(state, allocation):
+    """One fixed-point step of the documents' prior."""
+    ptr = state.tokens.doc_ptr
+    _, topics, counts = kernels.document_topics(state.z, ptr, len(state.alpha))
+    state.alpha = allocation.improved_prior(*allocation.prior_gains(topics, counts, np.diff(ptr)))
+
+
+def learn_beta(state):
+    """One fixed-point step of one prior of all topics' words (Minka 2000, Eq. 55)."""
+    n_features, beta = len(state.tokens.size), state.prior.base[0]
+    counts = state.counts.to_lists()[2]
+    gain = (psi(counts + beta) - psi(beta)).sum()
+    total = n_features * beta
+    state.prior = state.prior.scaled(
+        gain / (n_features * (psi(state.n_topic + total) - psi(total)).sum())
+    )
+    state.counts.set_beta(state.prior.base.astype(np.float32))
+
+
+def average(state):
+    """Add the present counts to the sum over samples."""
+    if state.total is None:
+        state.total = np.zeros((len(state.tokens.size), len(state.alpha)), dtype=np.float32)
+    _add_to(state.counts, state.total)
+    state.n_averaged += 1
+
+
+def _add_to(counts, table):
+    """Add counts to a dense table, (n_features, n_components), and return it."""
+    row_ptr, topics, values = counts.to_lists()
+    table[np.repeat(np.arange(len(table)), np.diff(row_ptr)), topics] += values
+    return table

@@ -1,0 +1,292 @@
+"""Statistics of topic models: what the global step and the bound need, summed in a fixed order.
+
+Parallel over words, so that no two threads write to one place and sums have the same bits.
+"""
+from cython.parallel cimport parallel, prange
+from libc.stdlib cimport free, malloc
+from libc.string cimport memmove, memset
+
+from sklearn_sparsepost._kernels._math cimport digamma, gammaln, log_pos
+from sklearn_sparsepost._kernels._types cimport floating, indptr_t
+
+import numpy as np
+
+
+def sum_by_word(
+    const long long[::1] word_ptr, const long long[::1] occurrence, const int[:, ::1] index,
+    const floating[:, ::1] resp, const floating[:, ::1] weight, int n_threads=1,
+):
+    """Expected counts of every word in every topic, summed in document order (sparse step).
+
+    Parameters
+    ----------
+    word_ptr, occurrence : ndarray
+        What `_topic_words.index_words` returned.
+    index, resp : ndarray of shape (nnz, L)
+        What `_topic_documents.fit_documents` returned.
+    weight : ndarray of shape (n_words, n_topics)
+        What `_topic_words.topic_rows` returned.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+
+    Returns
+    -------
+    row_ptr : ndarray of shape (n_words + 1,), int64
+        Word `w` has its counts at `row_ptr[w]:row_ptr[w + 1]`.
+    topics : ndarray of shape (n_stored,), int32
+        Topics, once each a word, in order of first use.
+    counts : ndarray of shape (n_stored,)
+        Expected counts, summed in float64.
+    log_weight_sum : ndarray of shape (n_words,), float64
+        Sum over topics of count * log(weight): what the documents' bounds hold of E[log phi].
+    """
+    cdef Py_ssize_t n_words = word_ptr.shape[0] - 1, w, i, p
+    cdef int K = <int>weight.shape[1], L = <int>index.shape[1], j, k, n
+    cdef double x
+    cdef long long at
+    upper_array = np.zeros(n_words + 1, dtype=np.int64)
+    np.cumsum(np.minimum(np.diff(np.asarray(word_ptr)) * L, K), out=upper_array[1:])
+    cdef const long long[::1] upper = upper_array
+    topics_array = np.empty(upper_array.item(n_words), dtype=np.int32)
+    counts_array = np.empty(upper_array.item(n_words), dtype=np.asarray(resp).dtype)
+    stored_array = np.zeros(n_words, dtype=np.int64)
+    log_array = np.zeros(n_words)
+    cdef int[::1] topics = topics_array
+    cdef floating[::1] counts = counts_array
+    cdef long long[::1] stored = stored_array
+    cdef double[::1] log_sum = log_array
+    cdef double *total
+    cdef int *used
+    cdef int no_memory = 0
+    cdef int *failed = &no_memory
+    with nogil, parallel(num_threads=n_threads):
+        total = <double *>malloc(K * sizeof(double))
+        used = <int *>malloc(K * sizeof(int))
+        if total == NULL or used == NULL:
+            failed[0] = 1
+        else:
+            memset(used, 0, K * sizeof(int))
+        for w in prange(n_words, schedule="dynamic", chunksize=64):
+            if failed[0]:
+                continue
+            n = 0
+            at = upper[w]
+            for i in range(word_ptr[w], word_ptr[w + 1]):
+                p = occurrence[i]
+                for j in range(L):
+                    k = index[p, j]
+                    if k < 0:
+                        break
+                    if not used[k]:
+                        used[k] = 1
+                        total[k] = 0
+                        topics[at + n] = k
+                        n = n + 1
+                    total[k] = total[k] + resp[p, j]
+            x = 0
+            for j in range(n):
+                k = topics[at + j]
+                counts[at + j] = <floating>total[k]
+                x = x + total[k] * log_pos(<double>weight[w, k])
+                used[k] = 0
+            stored[w] = n
+            log_sum[w] = x
+        free(total)
+        free(used)
+    if no_memory:
+        raise MemoryError("no memory for the statistics of a word")
+    return _compact[floating](upper_array, stored_array, topics_array, counts) + (log_array,)
+
+
+def sum_by_word_dense(
+    const indptr_t[::1] indptr, const long long[::1] word_ptr, const long long[::1] occurrence,
+    const floating[:, ::1] resp, const floating[:, ::1] weight, int n_threads=1,
+):
+    """Expected counts of every word in every topic, summed in document order (dense step).
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_documents + 1,), int32 or int64
+        CSR row pointer of the chunk.
+    word_ptr, occurrence, weight, n_threads
+        As for `sum_by_word`.
+    resp : ndarray of shape (nnz + n_documents * n_topics, 1)
+        What `_topic_documents.fit_documents` returned.
+
+    Returns
+    -------
+    row_ptr, topics, counts, log_weight_sum
+        As for `sum_by_word`; topics ascend, exact zeros are not stored.
+    """
+    cdef Py_ssize_t n_words = word_ptr.shape[0] - 1, nnz = occurrence.shape[0], w, i, p
+    cdef int K = <int>weight.shape[1], k, n
+    cdef double x, ratio
+    cdef long long at
+    upper_array = np.arange(n_words + 1, dtype=np.int64) * K
+    document_array = np.repeat(
+        np.arange(indptr.shape[0] - 1, dtype=np.int32), np.diff(np.asarray(indptr)))
+    cdef const int[::1] document = document_array
+    topics_array = np.empty(n_words * K, dtype=np.int32)
+    counts_array = np.empty(n_words * K, dtype=np.asarray(resp).dtype)
+    stored_array = np.zeros(n_words, dtype=np.int64)
+    log_array = np.zeros(n_words)
+    cdef int[::1] topics = topics_array
+    cdef floating[::1] counts = counts_array
+    cdef long long[::1] stored = stored_array
+    cdef double[::1] log_sum = log_array
+    cdef double *total
+    cdef const floating *doc_weight
+    cdef int no_memory = 0
+    cdef int *failed = &no_memory
+    with nogil, parallel(num_threads=n_threads):
+        total = <double *>malloc(K * sizeof(double))
+        if total == NULL:
+            failed[0] = 1
+        for w in prange(n_words, schedule="dynamic", chunksize=16):
+            if failed[0]:
+                continue
+            at = w * K
+            memset(total, 0, K * sizeof(double))
+            for i in range(word_ptr[w], word_ptr[w + 1]):
+                p = occurrence[i]
+                ratio = resp[p, 0]
+                doc_weight = &resp[nnz + <Py_ssize_t>document[p] * K, 0]
+                for k in range(K):
+                    total[k] = total[k] + ratio * doc_weight[k]
+            n = 0
+            x = 0
+            for k in range(K):
+                ratio = total[k] * weight[w, k]
+                if ratio > 0:
+                    topics[at + n] = k
+                    counts[at + n] = <floating>ratio
+                    x = x + ratio * log_pos(<double>weight[w, k])
+                    n = n + 1
+            stored[w] = n
+            log_sum[w] = x
+        free(total)
+    if no_memory:
+        raise MemoryError("no memory for the statistics of a word")
+    return _compact[floating](upper_array, stored_array, topics_array, counts) + (log_array,)
+
+
+cdef object _compact(upper_array, stored_array, topics_array, floating[::1] counts):
+    """Close the gaps between rows that reserved more than they used, in place."""
+    cdef const long long[::1] upper = upper_array
+    cdef int[::1] topics = topics_array
+    cdef Py_ssize_t w
+    row_ptr_array = np.zeros(stored_array.shape[0] + 1, dtype=np.int64)
+    np.cumsum(stored_array, out=row_ptr_array[1:])
+    cdef const long long[::1] row_ptr = row_ptr_array
+    cdef long long n
+    with nogil:
+        for w in range(row_ptr.shape[0] - 1):
+            n = row_ptr[w + 1] - row_ptr[w]
+            if n and row_ptr[w] < upper[w]:
+                memmove(&topics[row_ptr[w]], &topics[upper[w]], n * sizeof(int))
+                memmove(&counts[row_ptr[w]], &counts[upper[w]], n * sizeof(floating))
+    # Copies, as what lies behind them would stay in memory.
+    n = row_ptr[row_ptr.shape[0] - 1]
+    return row_ptr_array, topics_array[:n].copy(), np.asarray(counts)[:n].copy()
+
+
+def add_counts(
+    double[:, ::1] total, const int[::1] words, const long long[::1] row_ptr,
+    const int[::1] topics, const floating[::1] counts, double factor, int n_threads=1,
+):
+    """Add factor * counts of some words, as `sum_by_word` stores them, to a table of counts.
+
+    Parameters
+    ----------
+    total : ndarray of shape (n_features, n_topics), float64
+        Changed in place.
+    words : ndarray of shape (n_words,), int32
+        Distinct rows of `total`.
+    row_ptr, topics, counts : ndarray
+        The counts.
+    factor : float
+        What to multiply them by.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+    """
+    cdef Py_ssize_t w, i
+    cdef int v
+    for w in prange(
+        words.shape[0], nogil=True, schedule="dynamic", chunksize=256, num_threads=n_threads
+    ):
+        v = words[w]
+        for i in range(row_ptr[w], row_ptr[w + 1]):
+            total[v, topics[i]] += factor * counts[i]
+
+
+def dirichlet_bound_terms(
+    const double[:, ::1] counts, double scale, const double[:, :] prior, int n_threads=1,
+):
+    """Sum over topics of log Gamma(prior + counts) - log Gamma(prior), for every word.
+
+    The part of the bound that only the topics have (paper 000, B.2) once the sums over words are
+    put to it. Words that a topic never has cost nothing.
+
+    Parameters
+    ----------
+    counts, scale, prior, n_threads
+        As for `_topic_words.topic_rows`.
+
+    Returns
+    -------
+    terms : ndarray of shape (n_features,), float64
+        The sums.
+    """
+    cdef Py_ssize_t v
+    cdef int k, K = <int>counts.shape[1]
+    cdef double x, p
+    terms_array = np.zeros(counts.shape[0])
+    cdef double[::1] terms = terms_array
+    for v in prange(counts.shape[0], nogil=True, schedule="dynamic", chunksize=64,
+                    num_threads=n_threads):
+        x = 0
+        for k in range(K):
+            if counts[v, k] != 0:
+                p = prior[v, k]
+                x = x + gammaln(p + scale * counts[v, k]) - gammaln(p)
+        terms[v] = x
+    return terms_array
+
+
+def dirichlet_gap_terms(
+    const double[:, ::1] counts, double scale, const double[:, ::1] at, double at_scale,
+    const double[:, :] prior, const double[::1] topic_digamma, int n_threads=1,
+):
+    """Sum over topics of (counts - at) E[log phi], for every word, with q(phi) given by `at`.
+
+    What is left in the bound of the terms in E[log phi] when q(phi) lags behind the counts, as it
+    does in stochastic learning.
+
+    Parameters
+    ----------
+    counts, scale : ndarray of shape (n_features, n_topics), float
+        Expected counts and the factor on them.
+    at, at_scale : ndarray of shape (n_features, n_topics), float
+        The counts that q(phi) follows from and the factor on them.
+    prior, topic_digamma, n_threads
+        As for `_topic_words.topic_rows`.
+
+    Returns
+    -------
+    terms : ndarray of shape (n_features,), float64
+        The sums.
+    """
+    cdef Py_ssize_t v
+    cdef int k, K = <int>counts.shape[1]
+    cdef double x, gap
+    terms_array = np.zeros(counts.shape[0])
+    cdef double[::1] terms = terms_array
+    for v in prange(counts.shape[0], nogil=True, schedule="dynamic", chunksize=64,
+                    num_threads=n_threads):
+        x = 0
+        for k in range(K):
+            gap = scale * counts[v, k] - at_scale * at[v, k]
+            if gap != 0:
+                x = x + gap * (digamma(prior[v, k] + at_scale * at[v, k]) - topic_digamma[k])
+        terms[v] = x
+    return terms_array

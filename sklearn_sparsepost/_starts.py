@@ -1,0 +1,92 @@
+"""Where a fit of topics begins: `init` turned into expected counts of words in topics."""
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from sklearn.utils import check_array
+
+from sklearn_sparsepost import _seeding as seeding
+from sklearn_sparsepost._parallel import deal_rows, make_chunk
+
+# Stored counts that a start works on at a time: of more, a random part chooses the topics.
+START_SIZE = 1 << 22
+
+
+def first_counts(X, n_components, init, prior, dtype, rng):
+    """Expected counts that the first topics stand for.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array
+        Counts of words in documents.
+    n_components : int
+        Number of topics.
+    init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features)
+        The estimator's parameter.
+    prior : ndarray of shape (), (n_features,) or (n_components, n_features)
+        The prior of the topics' words.
+    dtype : dtype
+        Type to compute in.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_features, n_components), float64
+        The counts, without the prior.
+    """
+    K, n_features = n_components, X.shape[1]
+    if not isinstance(init, str):
+        return _counts_of_array(X, K, init, prior)
+    if init == "random":
+        noise = seeding.random_topics(n_features, K, rng)
+        counts = np.maximum(noise - np.broadcast_to(prior, (K, n_features)).T, 0)
+    else:
+        parts = _start_parts(X, rng)
+        sample = _read_part(X, parts[0], dtype)
+        if init == "anchor":
+            share = sample.shape[0] / X.shape[0]
+            counts = seeding.anchor_words(sample, K, random_state=rng) / share
+        else:
+            counts = seeding.bregman_kmeans_plusplus(sample, K, random_state=rng)[1]
+            if len(parts) > 1:  # the words that the sample lacks matter as much as its own
+                every = (_read_part(X, runs, dtype) for runs in parts)
+                counts = seeding.sum_of_nearest(every, counts)
+    return _ordered_as(counts, prior) if prior.ndim == 2 else counts
+
+
+def _counts_of_array(X, n_components, init, prior):
+    shape = (n_components, X.shape[1])
+    start = check_array(init, dtype=np.float64, input_name="init")
+    if start.shape != shape:
+        raise ValueError(f"init has shape {start.shape}, but must have shape {shape}")
+    if (start < 0).any():
+        raise ValueError("init must not be negative")
+    if np.allclose(start.sum(axis=1), 1):
+        return np.ascontiguousarray(start.T) * (X.data.sum(dtype=np.float64) / len(start))
+    return np.maximum(start - np.broadcast_to(prior, shape), 0).T.copy()
+
+
+def _ordered_as(counts, prior):
+    """The columns of `counts` in the order in which they fit the rows of a seeding prior best."""
+    log_prior = np.log(prior / prior.sum(axis=1, keepdims=True))
+    totals = np.maximum(counts.sum(axis=0), np.finfo(float).tiny)
+    topics, columns = linear_sum_assignment(log_prior @ (counts / totals), maximize=True)
+    return np.ascontiguousarray(counts[:, columns[np.argsort(topics)]])
+
+
+def _start_parts(X, rng):
+    """Runs of rows of parts of the corpus, dealt at random, each small enough for the start.
+
+    The start works on copies, which must not hold the whole of a memory-mapped corpus.
+    """
+    if X.nnz <= START_SIZE:
+        return [[(0, X.shape[0])]]
+    return deal_rows(X.shape[0], min(-(-X.nnz // START_SIZE), X.shape[0]), rng)
+
+
+def _read_part(X, runs, dtype):
+    """Some rows of the corpus as a matrix in memory."""
+    chunk = make_chunk(X, runs, dtype)
+    shape = (chunk.n_rows, X.shape[1])
+    return sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=shape)

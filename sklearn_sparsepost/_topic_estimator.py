@@ -1,0 +1,226 @@
+"""What every estimator of topics shares: priors, transform, score, samples."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+
+from sklearn_sparsepost import _inference as inference
+from sklearn_sparsepost._allocation import ACTIVE_TOL, TopicTable, infer_documents
+from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted, positive_array
+from sklearn_sparsepost._parallel import threads_per_worker, whole_plan
+from sklearn_sparsepost.metrics import document_completion
+
+# Words at a time where counts are transposed.
+WORD_BLOCK = 256
+
+
+class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePosterior):
+    """Base class of the topic models: fitted, each has `components_` and `doc_topic_prior_`.
+
+    A subclass has the parameters `n_components`, `doc_topic_prior`, `topic_word_prior`,
+    `sparse_output` and `n_jobs`, and says in `_allocation(alpha)` how documents are inferred.
+    """
+
+    # ------------------------------------------------------------------ parameters
+
+    @property
+    def _learns_prior(self):
+        return isinstance(self.doc_topic_prior, str)
+
+    @property
+    def _learns_word_prior(self):
+        return isinstance(self.topic_word_prior, str)
+
+    def _check_corpus(self, X):
+        if not X.nnz or not X.data.any():
+            raise ValueError("X has no counts: every document is empty")
+        if self.n_components > X.shape[0]:
+            warnings.warn(
+                f"n_components={self.n_components} is more than the {X.shape[0]} documents: "
+                "some topics will stay empty",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _resolve_priors(self, n_features):
+        """alpha of shape (n_components,), and the topics' prior in the shape given."""
+        K = self.n_components
+        default = self.doc_topic_prior is None or self._learns_prior
+        alpha = 0.5 / K if default else self.doc_topic_prior
+        alpha = positive_array(alpha, "doc_topic_prior", {"one value": (), "one a topic": (K,)})
+        default = self.topic_word_prior is None or self._learns_word_prior
+        beta = positive_array(
+            0.1 if default else self.topic_word_prior,
+            "topic_word_prior",
+            {"one value": (), "one a word": (n_features,), "topics x words": (K, n_features)},
+        )
+        return np.broadcast_to(alpha, (K,)).copy(), beta
+
+    # ------------------------------------------------------------------ using a fitted model
+
+    @property
+    def topic_word_distr_(self):
+        """The topics' expected word probabilities, of shape (n_components, n_features)."""
+        components = self.components_
+        return components / components.sum(axis=1, dtype=np.float64, keepdims=True).astype(
+            components.dtype
+        )
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def transform(self, X):
+        """Infer the topic weights of documents.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents.
+
+        Returns
+        -------
+        doc_topic : ndarray or csr_matrix of shape (n_samples, n_components)
+            Posterior mean topic weights; rows sum to 1. A row depends on its document alone. With
+            `sparse_output` the active topics only, renormalised.
+        """
+        check_is_fitted(self)
+        X, dtype = self._validate_counts(X, reset=False, dtype=self.components_.dtype)
+        alpha = self.doc_topic_prior_.astype(dtype)
+        parts = []
+        _, masses = self._infer(X, dtype, self.components_, self.doc_topic_prior_)
+        for mass in masses:
+            if self.sparse_output:
+                parts.append(_active_weights(mass, alpha))
+            else:
+                mass += alpha
+                mass /= mass.sum(axis=1, keepdims=True)
+                parts.append(mass)
+        return sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
+
+    def _infer(self, X, dtype, components, alpha):
+        """The topics as a table, and documents' expected topic counts chunk by chunk."""
+        allocation = self._allocation(alpha)
+        plan = whole_plan(X)
+        used = np.zeros(X.shape[1], dtype=bool)
+        for ((start, stop),) in plan:
+            used[X.indices[X.indptr[start] : X.indptr[stop]]] = True
+        table = TopicTable(components, used, allocation.sparsity_level, dtype, threads_per_worker())
+        step = partial(infer_documents, table=table, allocation=allocation)
+        return table, inference.Corpus(X, dtype, self.n_jobs).map(step, plan)
+
+    def score(self, X, y=None):
+        """Held-out quality: mean log-probability of hidden words given the rest of the document.
+
+        Document completion on a fixed split of every document's distinct words, 80 % observed; see
+        :func:`sklearn_sparsepost.metrics.document_completion`. Higher is better, and independent
+        of the number of documents and of `sparsity_level`, so that a grid search over topics,
+        sparsity and learning rates picks the right model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in held-out documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Nats a token.
+        """
+        check_is_fitted(self)
+        X, _ = self._validate_counts(X, reset=False)
+        return document_completion(self.components_, X, doc_topic_prior=self.doc_topic_prior_)
+
+    def perplexity(self, X):
+        """Held-out perplexity, ``exp(-score(X))``: lower is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in held-out documents.
+
+        Returns
+        -------
+        perplexity : float
+            Of a hidden word given the rest of its document.
+        """
+        return float(np.exp(-self.score(X)))
+
+    def sample(self, n_samples=1, *, doc_length=100, random_state=None):
+        """Draw documents from the fitted model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of documents.
+        doc_length : int, default=100
+            Tokens a document.
+        random_state : int, RandomState instance or None, default=None
+            Source of the draws.
+
+        Returns
+        -------
+        X : csr_matrix of shape (n_samples, n_features), int64
+            Counts.
+        doc_topic : ndarray of shape (n_samples, n_components)
+            The topic weights they were drawn with.
+        """
+        check_is_fitted(self)
+        rng = check_random_state(random_state)
+        doc_topic = rng.dirichlet(self.doc_topic_prior_, size=n_samples)
+        topics = self.topic_word_distr_.astype(np.float64)
+        rows = []
+        for weights in doc_topic:
+            p = weights @ topics
+            rows.append(sp.csr_matrix(rng.multinomial(doc_length, p / p.sum())))
+        return sp.vstack(rows, format="csr"), doc_topic
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def components_of(counts, prior, dtype, factor=1.0):
+    """Prior plus expected counts, (n_components, n_features), transposed in blocks.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_features, n_components)
+        Expected counts of words in topics; what is negative by rounding counts as zero.
+    prior : float or ndarray that broadcasts to (n_components, n_features)
+        The prior of the topics' words.
+    dtype : dtype
+        Type of the result.
+    factor : float, default=1.0
+        Factor on the counts.
+
+    Returns
+    -------
+    components : ndarray of shape (n_components, n_features)
+        Pseudo-counts.
+    """
+    components = np.empty(counts.shape[::-1], dtype=dtype)
+    prior = np.broadcast_to(prior, components.shape)
+    for start in range(0, len(counts), WORD_BLOCK):
+        words = slice(start, start + WORD_BLOCK)
+        block = np.maximum(factor * counts[words], 0).T
+        np.add(block, prior[:, words], out=components[:, words], casting="same_kind")
+    return components
+
+
+def _active_weights(mass, alpha):
+    """Weights of the active topics as CSR rows that sum to 1; an empty document has its prior."""
+    largest = mass.max(axis=1, keepdims=True)
+    active = (mass > ACTIVE_TOL * largest) | (largest == 0)
+    weights = sp.csr_matrix(np.where(active, mass + alpha, 0))
+    totals = np.asarray(weights.sum(axis=1)).ravel()
+    weights.data /= np.repeat(totals, np.diff(weights.indptr)).astype(weights.dtype)
+    return weights

@@ -1,0 +1,267 @@
+"""AliasLDA: what users see of the sampler."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment, minimize_scalar
+from scipy.special import gammaln
+from sklearn.exceptions import NotFittedError
+
+from sklearn_sparsepost import AliasLDA, SparseLDA
+from sklearn_sparsepost import _gibbs as gibbs
+from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
+
+SAMPLERS = ["auto", "alias", "sparse", "cycle", "dense"]
+STATE = ["components_", "log_likelihood_history_", "doc_topic_prior_", "n_iter_"]
+
+
+def same_bytes(one, other):
+    return all(
+        np.asarray(getattr(one, name)).tobytes() == np.asarray(getattr(other, name)).tobytes()
+        for name in STATE
+    )
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Small corpora are cut into blocks, too, and blocks are worth a thread."""
+    monkeypatch.setattr(gibbs, "SERIAL_TOKENS", 0)
+    monkeypatch.setattr(gibbs, "threads_for", lambda work, n_threads: n_threads)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_finds_the_bars(sampler):
+    X, topics, _ = make_bars(500, random_state=0)
+    lda = AliasLDA(len(topics), sampler=sampler, init="random", max_iter=200, random_state=0).fit(X)
+    found = lda.topic_word_distr_
+    overlap = np.minimum(topics[:, None], found[None]).sum(axis=2)
+    rows, columns = linear_sum_assignment(overlap, maximize=True)
+    assert overlap[rows, columns].mean() > 0.8
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_blocks_cost_no_quality(monkeypatch, sampler):
+    """All that blocks delay are the topics' totals: held-out quality is that of one block."""
+    X, _, _ = make_lda_corpus(1200, 300, 10, doc_length=60, random_state=1)
+    scores = {}
+    for name, limit in (("serial", 1 << 40), ("blocks", 0)):
+        monkeypatch.setattr(gibbs, "SERIAL_TOKENS", limit)
+        lda = AliasLDA(10, sampler=sampler, max_iter=60, warm_start=True, random_state=0)
+        lda.fit(X[:1000])
+        assert (len(lda._fit_state.tokens.groups) > 2) == (name == "blocks")
+        scores[name] = lda.score(X[1000:])
+    assert abs(scores["serial"] - scores["blocks"]) < 0.01
+
+
+def test_is_as_good_as_variational_inference():
+    X, topics, _ = make_lda_corpus(1500, 400, 10, doc_length=80, random_state=2)
+    sampled = AliasLDA(10, random_state=0).fit(X[:1200]).score(X[1200:])
+    variational = SparseLDA(10, random_state=0).fit(X[:1200]).score(X[1200:])
+    assert sampled > variational - 0.01
+
+
+@pytest.mark.parametrize("init", ["k-means++", "random", "anchor"])
+def test_same_bytes_for_any_number_of_threads(corpus, blocks, init):
+    models = [
+        AliasLDA(8, init=init, n_jobs=n, max_iter=6, evaluate_every=2, random_state=3).fit(corpus)
+        for n in (1, 2, 3)
+    ]
+    assert same_bytes(models[0], models[1])
+    assert same_bytes(models[0], models[2])
+    assert not same_bytes(models[0], AliasLDA(8, init=init, max_iter=6, random_state=4).fit(corpus))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("priors", [{}, {"doc_topic_prior": "auto", "topic_word_prior": "auto"}])
+def test_five_and_five_sweeps_are_ten(corpus, sampler, priors):
+    common = {"sampler": sampler, "burn_in": 4, "sample_every": 2, "learn_every": 2, **priors}
+    whole = AliasLDA(8, max_iter=10, random_state=0, **common).fit(corpus)
+    parts = AliasLDA(8, max_iter=5, random_state=0, warm_start=True, **common).fit(corpus)
+    parts = pickle.loads(pickle.dumps(parts))
+    assert same_bytes(parts.fit(corpus), whole)
+    assert parts.n_samples_averaged_ == 3
+
+
+def test_warm_start_on_other_documents(corpus):
+    lda = AliasLDA(8, max_iter=5, warm_start=True, random_state=0).fit(corpus[:200])
+    lda.fit(corpus[200:])
+    assert lda.n_iter_ == 10
+    assert lda.components_.sum() == pytest.approx(corpus[200:].sum() + 0.1 * lda.components_.size)
+    with pytest.raises(ValueError, match="n_components=7.*8 fitted topics"):
+        lda.set_params(n_components=7).fit(corpus)
+
+
+def test_an_interrupted_fit_is_usable_and_can_be_finished(corpus, monkeypatch):
+    sweeps = []
+
+    def interrupted(state, **params):
+        if len(sweeps) == 3:
+            raise KeyboardInterrupt
+        sweeps.append(1)
+        gibbs_sweep(state, **params)
+
+    gibbs_sweep = gibbs.sweep
+    lda = AliasLDA(8, max_iter=6, burn_in=4, sample_every=1, warm_start=True, random_state=0)
+    monkeypatch.setattr(gibbs, "sweep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lda.fit(corpus)
+    monkeypatch.undo()
+    assert lda.n_iter_ == 3
+    assert np.isfinite(lda.transform(corpus)).all()
+    lda.set_params(max_iter=3).fit(corpus)
+    whole = AliasLDA(8, max_iter=6, burn_in=4, sample_every=1, random_state=0).fit(corpus)
+    assert same_bytes(lda, whole)
+
+
+def test_partial_fit_appends_documents(corpus):
+    lda = AliasLDA(8, random_state=0)
+    for first in (0, 100, 200):
+        lda.partial_fit(corpus[first : first + 100])
+        counts = lda.components_ - lda.topic_word_prior_
+        want = np.asarray(corpus[: first + 100].sum(axis=0)).ravel()
+        np.testing.assert_allclose(counts.sum(axis=0), want, atol=1e-3)
+    assert lda.n_iter_ == 3
+    fitted = AliasLDA(8, max_iter=4, random_state=0).fit(corpus[:150]).partial_fit(corpus[150:])
+    assert fitted.n_iter_ == 5
+
+
+def test_components_average_the_samples(corpus):
+    lda = AliasLDA(5, max_iter=6, burn_in=2, sample_every=2, random_state=0).fit(corpus)
+    assert lda.n_samples_averaged_ == 2
+    single = AliasLDA(5, burn_in=100, random_state=0)
+    parts = [single.set_params(max_iter=n).fit(corpus).components_ for n in (4, 6)]
+    np.testing.assert_allclose(lda.components_, np.mean(parts, axis=0), rtol=1e-5)
+    assert single.n_samples_averaged_ == 0
+
+
+def test_log_likelihood_is_the_joint(corpus):
+    lda = AliasLDA(5, max_iter=4, evaluate_every=3, warm_start=True, random_state=0).fit(corpus)
+    history = lda.log_likelihood_history_
+    assert np.isnan(history[[0, 1, 3]]).all()
+    state = lda._fit_state
+    rows = np.repeat(np.arange(corpus.shape[0]), np.diff(state.tokens.doc_ptr))
+    n_doc, n_word = np.zeros((corpus.shape[0], 5)), np.zeros((5, corpus.shape[1]))
+    np.add.at(n_doc, (rows, state.z), 1)
+    np.add.at(n_word, (state.z, state.tokens.word), 1)
+    value = 0
+    for counts, prior in ((n_doc, 0.1), (n_word, 0.1)):
+        value += (gammaln(counts + prior) - gammaln(prior)).sum()
+        total = prior * counts.shape[1]
+        value += (gammaln(total) - gammaln(counts.sum(axis=1) + total)).sum()
+    assert gibbs.log_likelihood(state) == pytest.approx(value)
+    lda.set_params(max_iter=2).fit(corpus)
+    assert lda.log_likelihood_history_[5] == pytest.approx(
+        gibbs.log_likelihood(lda._fit_state) / state.tokens.n_tokens
+    )
+
+
+# ---------------------------------------------------------------------- priors
+
+
+def test_learned_priors_climb_the_likelihood(corpus):
+    lda = AliasLDA(6, doc_topic_prior="auto", topic_word_prior="auto", max_iter=20, warm_start=True)
+    lda.set_params(random_state=0).fit(corpus)
+    assert np.ptp(lda.doc_topic_prior_) > 0
+    state = lda._fit_state
+    last = gibbs.log_likelihood(state)
+    for _ in range(50):
+        gibbs.learn_beta(state)
+        value = gibbs.log_likelihood(state)
+        assert value >= last - 1e-9 * abs(last)
+        last = value
+        gibbs.learn_alpha(state, lda._allocation(state.alpha))
+        value = gibbs.log_likelihood(state)
+        assert value >= last - 1e-9 * abs(last)
+        last = value
+
+    def loss(beta):
+        state.prior = gibbs.WordPrior(np.array(beta), corpus.shape[1], 6)
+        return -gibbs.log_likelihood(state)
+
+    found = state.prior.base[0]
+    best = minimize_scalar(loss, bounds=(1e-3, 2), method="bounded", options={"xatol": 1e-6}).x
+    assert found == pytest.approx(best, rel=1e-3)
+
+
+def test_learned_alpha_tells_common_topics_from_rare_ones():
+    truth = np.array([1.0, 0.3, 0.1, 0.1, 0.05])
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(200, 0.05), size=5)
+    weights = rng.dirichlet(truth, size=2000)
+    X = sp.csr_matrix(np.array([rng.multinomial(60, w @ topics) for w in weights]))
+    lda = AliasLDA(5, doc_topic_prior="auto", max_iter=150, init=topics, random_state=0).fit(X)
+    np.testing.assert_allclose(lda.doc_topic_prior_, truth, rtol=0.25)
+
+
+def test_seeds_draw_words_to_topics():
+    X, topics, _ = make_lda_corpus(500, 60, 4, doc_length=50, random_state=3)
+    prior = np.full((4, 60), 0.05)
+    order = [2, 0, 3, 1]
+    for row, topic in enumerate(order):
+        prior[row, np.argsort(-topics[topic])[:3]] = 20.0
+    lda = AliasLDA(4, topic_word_prior=prior, max_iter=60, random_state=0).fit(X)
+    overlap = np.minimum(topics[order][:, None], lda.topic_word_distr_[None]).sum(axis=2)
+    np.testing.assert_array_equal(overlap.argmax(axis=1), np.arange(4))
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"doc_topic_prior": [0.1, 0.2]}, r"doc_topic_prior has shape \(2,\)"),
+        ({"topic_word_prior": np.full((2, 2), 0.1)}, r"topic_word_prior has shape \(2, 2\)"),
+        ({"topic_word_prior": np.zeros(120)}, "topic_word_prior must be positive"),
+        ({"init": np.ones((3, 3))}, r"init has shape \(3, 3\)"),
+        ({"sampler": "fast"}, "'sampler' parameter"),
+        ({"n_mh_steps": 0}, "'n_mh_steps' parameter"),
+        ({"topic_word_prior": "learn"}, "'topic_word_prior' parameter"),
+    ],
+)
+def test_bad_parameters(corpus, params, message):
+    with pytest.raises(ValueError, match=message):
+        AliasLDA(6, **params).fit(corpus)
+
+
+def test_bad_input(corpus):
+    with pytest.raises(ValueError, match="row 7 has one"):
+        bad = corpus.astype(float).tolil()
+        bad[7, 3] = -1
+        AliasLDA(6).fit(bad.tocsr())
+    with pytest.raises(ValueError, match="NaN"):
+        AliasLDA(6).fit(np.array([[1, np.nan]]))
+    with pytest.raises(ValueError, match="no counts"):
+        AliasLDA(2).fit(np.zeros((3, 4)))
+    with pytest.raises(ValueError, match="no tokens"):
+        AliasLDA(2, random_state=0).fit(np.full((3, 4), 1e-9))
+    with pytest.raises(NotFittedError):
+        AliasLDA(2).transform(corpus)
+    with pytest.raises(ValueError, match="5 features"):
+        AliasLDA(2, max_iter=1).fit(corpus).transform(np.ones((2, 5)))
+
+
+def test_documents_and_words_without_tokens(corpus):
+    X = sp.csr_matrix(corpus, copy=True)
+    X = sp.vstack([X, sp.csr_matrix((2, X.shape[1]), dtype=X.dtype)], format="csr")
+    X = sp.hstack([X, sp.csr_matrix((X.shape[0], 3), dtype=X.dtype)], format="csr")
+    for sampler in SAMPLERS:
+        lda = AliasLDA(6, sampler=sampler, max_iter=3, random_state=0).fit(X)
+        np.testing.assert_allclose(lda.components_[:, -3:], 0.1, rtol=1e-6)
+        np.testing.assert_allclose(lda.transform(X)[-1], 1 / 6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_one_topic_one_document_one_word(sampler):
+    for X, K in ((np.array([[3]]), 1), (np.array([[3, 2, 1]]), 1), (np.array([[5], [4]]), 2)):
+        with np.errstate(all="raise"):
+            lda = AliasLDA(K, sampler=sampler, max_iter=4, evaluate_every=1, random_state=0)
+            lda.fit(sp.csr_matrix(X))
+        assert lda.components_.sum() == pytest.approx(X.sum() + 0.1 * lda.components_.size)
+        assert np.isfinite(lda.log_likelihood_history_).all()
+
+
+def test_verbose(corpus, capsys):
+    AliasLDA(3, max_iter=2, evaluate_every=2, verbose=1, random_state=0).fit(corpus)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "[AliasLDA] sweep 1"
+    assert "log likelihood per token -" in second

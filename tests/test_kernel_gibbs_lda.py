@@ -1,0 +1,300 @@
+"""The sampling kernel: alias tables, counts, blocks, and the right stationary distribution."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import gammaln
+from scipy.stats import chisquare
+
+from sklearn_sparsepost import _gibbs as gibbs
+from sklearn_sparsepost._kernels import gibbs_lda as kernels
+
+SAMPLERS = ["dense", "sparse", "alias", "cycle"]
+PRIORS = [
+    (np.array([0.4, 0.4]), np.array(0.3)),
+    (np.array([0.2, 0.9]), np.array([0.1, 0.5, 0.3])),
+    (np.array([0.3, 0.6]), np.array([[0.1, 0.5, 0.3], [0.9, 0.5, 0.3]])),
+]
+
+
+def start(X, n_components, *, sampler, alpha=None, beta=0.1, seed=0):
+    """A chain from uniform assignments."""
+    tokens = gibbs.Tokens(X, seed)
+    z = np.random.default_rng(seed).integers(n_components, size=tokens.n_tokens)
+    alpha = np.full(n_components, 0.5 / n_components) if alpha is None else alpha
+    prior = gibbs.WordPrior(beta, X.shape[1], n_components)
+    return gibbs.GibbsState(tokens, z.astype(np.uint16), alpha, prior, sampler, seed)
+
+
+def sweep(state, n_steps=1, n_threads=1):
+    gibbs.sweep(state, n_steps=n_steps, n_threads=n_threads)
+    state.n_laps += 1
+
+
+def as_table(counts, shape):
+    row_ptr, topics, values = counts.to_lists()
+    return sp.csr_array((values, topics, row_ptr), shape=shape).toarray()
+
+
+def recount(state):
+    """Counts of words in topics, from the tokens."""
+    table = np.zeros((len(state.tokens.size), len(state.alpha)), dtype=int)
+    np.add.at(table, (state.tokens.word, state.z), 1)
+    return table
+
+
+# ---------------------------------------------------------------------- alias tables
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        np.array([3.0]),
+        np.full(7, 0.2),
+        np.random.default_rng(0).random(1000),
+        np.array([0.0, 1.0, 0.0, 5.0, 0.0]),
+        10.0 ** np.arange(-20, 11),
+        np.repeat([1.0, 0.0], [1, 5000]),
+        np.random.default_rng(1).dirichlet(np.full(5000, 0.01)),
+    ],
+    ids=["one", "equal", "many", "zeros", "30 decades", "one of many", "sparse"],
+)
+def test_alias_table_has_the_weights(weight):
+    share, other = kernels.alias_table(weight)
+    assert ((share >= 0) & (share <= 1)).all()
+    mass = share.astype(float)
+    np.add.at(mass, other, 1 - share.astype(float))
+    np.testing.assert_allclose(mass / len(weight), weight / weight.sum(), rtol=1e-5, atol=1e-7)
+    uniform = np.random.default_rng(2).random(100_000)
+    drawn = np.bincount(kernels.draw_from_table(share, other, uniform), minlength=len(weight))
+    assert not drawn[weight == 0].any()
+    likely = weight / weight.sum() > 1e-3
+    expected = weight[likely] / weight.sum() * len(uniform)
+    assert (np.abs(drawn[likely] - expected) < 6 * np.sqrt(expected) + 1).all()
+
+
+# ---------------------------------------------------------------------- tokens and counts
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Small corpora are cut into blocks, too."""
+    monkeypatch.setattr(gibbs, "SERIAL_TOKENS", 0)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_tokens_are_the_counts(corpus, blocks, index):
+    X = sp.csr_matrix(corpus, copy=True)
+    X.indptr, X.indices = X.indptr.astype(index), X.indices.astype(index)
+    tokens = gibbs.Tokens(X, 0)
+    n_groups = tokens.ptr.shape[1] - 1
+    assert n_groups > 1
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(tokens.doc_ptr))
+    found = sp.coo_array((np.ones(tokens.n_tokens), (rows, tokens.word)), shape=X.shape)
+    assert not (found.tocsr() != X).nnz
+    np.testing.assert_array_equal(tokens.size, X.toarray().sum(axis=0))
+    # A word is in one group, groups of words and of documents are about equally large.
+    cell = np.repeat(np.tile(np.arange(n_groups), X.shape[0]), np.diff(tokens.ptr).ravel())
+    assert len(np.unique(np.column_stack([tokens.word, cell]), axis=0)) == len(
+        np.unique(tokens.word)
+    )
+    for sizes in (np.bincount(cell), np.diff(tokens.doc_ptr[tokens.groups])):
+        assert sizes.max() < 1.3 * sizes.min()
+
+
+def test_unsorted_and_duplicate_entries(corpus):
+    entries = sp.coo_matrix(corpus)
+    halves = [
+        np.concatenate([part, part[::-1]]) for part in (entries.row, entries.col, entries.data)
+    ]
+    order = np.argsort(halves[0], kind="stable")
+    rows, columns, data = (half[order] for half in halves)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=corpus.shape[0]))])
+    messy = sp.csr_matrix((data, columns, indptr), shape=corpus.shape)
+    want = gibbs.Tokens(sp.csr_matrix(corpus * 2), 0)
+    np.testing.assert_array_equal(gibbs.Tokens(messy, 0).word, want.word)
+
+
+def test_fractions_are_rounded_without_bias():
+    X = sp.csr_matrix(np.full((200, 50), 1.3))
+    n_tokens = gibbs.Tokens(X, 0).n_tokens
+    assert abs(n_tokens - 13_000) < 6 * np.sqrt(10_000 * 0.3 * 0.7)
+    assert gibbs.Tokens(X, 1).n_tokens != n_tokens
+
+
+def test_merged_tokens(corpus, blocks):
+    X = sp.csr_matrix(corpus)
+    merged = gibbs.Tokens.merged(gibbs.Tokens(X[:100], 0), gibbs.Tokens(X[100:], 0))
+    whole = gibbs.Tokens(X, 0)
+    np.testing.assert_array_equal(merged.word, whole.word)
+    np.testing.assert_array_equal(merged.ptr, whole.ptr)
+
+
+@pytest.mark.parametrize("n_components", [3, 20, 70])
+@pytest.mark.parametrize("sampler", [*SAMPLERS, "auto"])
+def test_counts_stay_those_of_the_tokens(corpus, blocks, monkeypatch, sampler, n_components):
+    monkeypatch.setattr(gibbs, "FREQUENT", 100)
+    state = start(corpus, n_components, sampler=sampler)
+    before = state.z.copy()
+    for _ in range(3):
+        sweep(state, n_steps=2)
+        want = recount(state)
+        np.testing.assert_array_equal(as_table(state.counts, want.shape), want)
+        np.testing.assert_array_equal(state.n_topic, want.sum(axis=0))
+    assert (state.z != before).mean() > 0.1
+    assert state.z.max() < n_components
+
+
+def test_document_topics(corpus):
+    state = start(corpus, 5, sampler="dense")
+    row_ptr, topics, counts = kernels.document_topics(state.z, state.tokens.doc_ptr, 5)
+    found = sp.csr_array((counts, topics, row_ptr), shape=(corpus.shape[0], 5)).toarray()
+    rows = np.repeat(np.arange(corpus.shape[0]), np.diff(state.tokens.doc_ptr))
+    want = np.zeros_like(found)
+    np.add.at(want, (rows, state.z), 1)
+    np.testing.assert_array_equal(found, want)
+
+
+def test_more_topics_than_sixteen_bits_hold():
+    X = sp.csr_matrix(np.full((3, 4), 2))
+    tokens = gibbs.Tokens(X, 0)
+    z = np.full(tokens.n_tokens, 70_000, dtype=np.int32)
+    prior = gibbs.WordPrior(0.1, 4, 70_001)
+    state = gibbs.GibbsState(tokens, z, np.full(70_001, 1.0), prior, "sparse", 0)
+    for _ in range(3):
+        sweep(state)
+    assert len(np.unique(state.z)) > 1
+    np.testing.assert_array_equal(state.n_topic, np.bincount(state.z, minlength=70_001))
+
+
+# ---------------------------------------------------------------------- the stationary distribution
+
+
+def log_joint(words, documents, z, alpha, beta):
+    """log p(words, topics) with all weights integrated out, beta of shape (K, V)."""
+    n_doc = np.zeros((documents.max() + 1, len(alpha)))
+    n_word = np.zeros(beta.shape)
+    np.add.at(n_doc, (documents, z), 1)
+    np.add.at(n_word, (z, words), 1)
+    value = 0
+    for counts, prior in ((n_doc, np.broadcast_to(alpha, n_doc.shape)), (n_word, beta)):
+        value += (gammaln(counts + prior) - gammaln(prior)).sum()
+        value -= (gammaln((counts + prior).sum(axis=1)) - gammaln(prior.sum(axis=1))).sum()
+    return value
+
+
+@pytest.mark.parametrize("alpha, beta", PRIORS, ids=["symmetric", "asymmetric", "matrix"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_frequencies_are_the_posterior(sampler, alpha, beta):
+    """A long chain on two documents against the posterior of all assignments of their tokens."""
+    X = sp.csr_matrix(np.array([[2, 1, 0], [0, 1, 2]]))
+    tokens = gibbs.Tokens(X, 0)
+    documents = np.repeat([0, 1], np.diff(tokens.doc_ptr))
+    states = np.array(list(itertools.product(range(2), repeat=tokens.n_tokens)))
+    matrix = np.broadcast_to(beta, (2, 3))
+    joint = np.array([log_joint(tokens.word, documents, z, alpha, matrix) for z in states])
+    posterior = np.exp(joint - joint.max())
+    posterior /= posterior.sum()
+    number = 2 ** np.arange(tokens.n_tokens)[::-1]
+    for seed in (0, 1):
+        state = start(X, 2, sampler=sampler, alpha=alpha, beta=beta, seed=seed)
+        assert np.isclose(gibbs.log_likelihood(state), joint[state.z @ number])
+        state.n_laps = 1000  # tables are rarely built anew by now
+        seen = np.zeros(len(states))
+        for _ in range(2500):
+            for _ in range(12):
+                sweep(state)
+            seen[state.z @ number] += 1
+        expected = posterior * seen.sum()
+        # The rarest assignments together make one cell.
+        cell = np.where(expected > 5, np.arange(len(states)), np.argmin(expected))
+        used = np.unique(cell)
+        seen, expected = (np.bincount(cell, x)[used] for x in (seen, expected))
+        assert chisquare(seen, expected).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_geweke(sampler):
+    """Words under topics and topics under words, in turn: as if both were drawn from the prior."""
+    rng = np.random.default_rng(0)
+    K, V, length, n_documents = 3, 4, 5, 4
+    alpha, beta = np.array([0.3, 0.5, 1.0]), 0.4
+    documents = np.repeat(np.arange(n_documents), length)
+
+    def words_under(z):
+        topics = rng.dirichlet(np.full(V, beta), size=K)
+        return np.array([rng.choice(V, p=topics[k]) for k in z], dtype=np.int32)
+
+    def features(words, z):
+        topics = np.bincount(z, minlength=K)
+        cells = np.bincount(z * V + words, minlength=K * V)
+        pairs = np.bincount(documents * K + z, minlength=n_documents * K)
+        return [topics[0], topics[2], (topics**2).sum(), (cells**2).sum(), (pairs**2).sum()]
+
+    prior_draws = []
+    for _ in range(4000):
+        weights = rng.dirichlet(alpha, size=n_documents)
+        z = np.array([rng.choice(K, p=weights[d]) for d in documents])
+        prior_draws.append(features(words_under(z), z))
+
+    X = sp.csr_matrix(np.full((n_documents, V), 1.25))  # any: tokens are replaced below
+    state = start(X, K, sampler=sampler, alpha=alpha, beta=beta)
+    tokens = state.tokens
+    tokens.size[:] = n_documents * length
+    ends = length * np.arange(n_documents + 1)
+    tokens.ptr, tokens.groups = np.column_stack([ends[:-1], ends[1:]]), np.array([0, n_documents])
+    state.z = z.astype(np.uint16)
+    tokens.word = words_under(z)
+    state.recount()
+    state.n_laps = 0
+    sweep(state)  # builds tables, which stay: one that follows the state would disturb the chain
+    state.n_laps = 10_001
+    chain = []
+    for _ in range(16_000):
+        tokens.word = words_under(state.z)
+        arrays = state.counts.arrays
+        arrays["dense"][:] = 0
+        if sampler == "sparse":  # elsewhere the length of the table
+            arrays["words"]["length"] = 0
+        state.counts.add_tokens(tokens.word, state.z)
+        state.count_topics()
+        gibbs.sweep(state, n_steps=1, n_threads=1)
+        state.n_laps += 2 if gibbs.builds_tables(state.n_laps + 1) else 1
+        chain.append(features(tokens.word, state.z.astype(int)))
+    chain, prior_draws = np.array(chain, dtype=float), np.array(prior_draws, dtype=float)
+    batches = chain.reshape(80, 200, -1).mean(axis=1)
+    error = np.sqrt(batches.var(axis=0) / len(batches) + prior_draws.var(axis=0) / 4000)
+    score = (batches.mean(axis=0) - prior_draws.mean(axis=0)) / error
+    assert (np.abs(score) < 4).all(), score
+
+
+def test_tables_are_built_ever_more_rarely():
+    built = [lap for lap in range(100_000) if gibbs.builds_tables(lap)]
+    assert built[:16] == list(range(16))
+    assert len(built) < 150
+
+
+# ---------------------------------------------------------------------- blocks
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_same_bytes_for_any_number_of_threads(corpus, blocks, monkeypatch, sampler):
+    monkeypatch.setattr(gibbs, "threads_for", lambda work, n_threads: n_threads)
+    want = None
+    for n_threads in (1, 2, 3):
+        state = start(corpus, 20, sampler=sampler)
+        for _ in range(4):
+            sweep(state, n_threads=n_threads)
+        want = state.z.tobytes() if want is None else want
+        assert state.z.tobytes() == want
+
+
+def test_words_and_documents_are_dealt_evenly():
+    size = np.array([50, 1, 1, 30, 20, 0, 10, 10])
+    group = gibbs.deal_words(size, 2)
+    assert np.ptp(np.bincount(group, size)) <= 20
+    np.testing.assert_array_equal(gibbs.cut_evenly(np.array([5, 1, 1, 1, 5, 3]), 2), [0, 4, 6])
+    np.testing.assert_array_equal(gibbs.cut_evenly(np.array([9]), 3), [0, 1, 1, 1])
+    np.testing.assert_array_equal(gibbs.cut_evenly(np.zeros(0, int), 2), [0, 0, 0])
