@@ -308,7 +308,7 @@ cdef inline int _draw_aliased(Sampler *s, Table *t, Word *word, int old) noexcep
     cdef const float *stale = t.stale + word.row * t.stride
     cdef float near = 0, x
     cdef double beta = word.beta, far, u, p_old, p_new, q_old, q_new
-    if s.fresh and word.draws_left <= 0:
+    if word.draws_left <= 0 and (s.fresh or word.length == 0):
         _build(s, t, word)
     far = word.mass
     for j in range(s.n_listed):
@@ -354,7 +354,7 @@ cdef inline int _draw_cycle(
     cdef double beta = word.beta, u, p_old, p_new, size = <double>(stop - first)
     cdef double base = beta * s.mean_inverse
     cdef double without = s.inverse_less[old], word_old, word_new
-    if s.fresh and word.draws_left <= 0:
+    if word.draws_left <= 0 and (s.fresh or word.length == 0):
         _build(s, t, word)
     for step in range(2 * s.n_steps):
         if step % 2 == 0:
