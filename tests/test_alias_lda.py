@@ -33,8 +33,9 @@ def blocks(monkeypatch):
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_finds_the_bars(sampler):
-    X, topics, _ = make_bars(500, random_state=0)
-    lda = AliasLDA(len(topics), sampler=sampler, init="random", max_iter=200, random_state=0).fit(X)
+    X, topics, _ = make_bars(1000, doc_topic_prior=0.1, random_state=0)
+    options = {"doc_topic_prior": 0.1, "init": "random", "max_iter": 200}
+    lda = AliasLDA(len(topics), sampler=sampler, random_state=0, **options).fit(X)
     found = lda.topic_word_distr_
     overlap = np.minimum(topics[:, None], found[None]).sum(axis=2)
     rows, columns = linear_sum_assignment(overlap, maximize=True)

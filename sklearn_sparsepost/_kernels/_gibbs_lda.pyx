@@ -519,12 +519,19 @@ cdef inline void _visit(
     keyed_init(&s.stream, seed, number, unit)
     _enter(s, z, first, stop)
     for token in range(begin, end):
+        if token + 4 < end:
+            SPARSEPOST_PREFETCH(t.words + word[token + 4])
         if token + 2 < end:
-            SPARSEPOST_PREFETCH(t.words + word[token + 2])
-        if token + 1 < end:
-            _fetch(s, t, t.words + word[token + 1])
+            _fetch(s, t, t.words + word[token + 2])
         _resample(s, t, t.words + word[token], z, token, first, stop)
     _leave(s)
+
+
+def _zeros(shape, dtype):
+    """An array of zeros in large pages where there are any: np.zeros does not ask for them."""
+    array = np.empty(shape, dtype=dtype)
+    array[...] = 0
+    return array
 
 
 cdef class TokenCounts:
@@ -566,10 +573,10 @@ cdef class TokenCounts:
         padded[: len(prior), :n_topics] = prior
         self.arrays = {
             "words": words,
-            "pool": np.zeros((n_pool, 2), dtype=np.int32),
-            "share": np.zeros(n_pool, dtype=np.float32),
-            "dense": np.zeros((n_rows, stride), dtype=np.int32),
-            "stale": np.zeros((n_rows if (kind == ALIASED).any() else 1, stride), dtype=np.float32),
+            "pool": _zeros((n_pool, 2), dtype=np.int32),
+            "share": _zeros(n_pool, dtype=np.float32),
+            "dense": _zeros((n_rows, stride), dtype=np.int32),
+            "stale": _zeros((n_rows if (kind == ALIASED).any() else 1, stride), dtype=np.float32),
             "prior": padded,
         }
         self._point(n_topics)
