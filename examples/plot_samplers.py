@@ -96,7 +96,8 @@ for (name, rows), colour in zip(
 ):
     times, scores = [row["seconds"] for row in rows], [row["score"] for row in rows]
     right.plot(times, scores, "o-", ms=3, color=colour, label=name)
-right.set_xscale("log")
+right.set_xscale("log", base=2)
+right.xaxis.set_major_formatter("{x:g}")
 right.set(
     title=f"Quality for time, {N_TOPICS} topics",
     xlabel="training time (s)",

@@ -18,7 +18,7 @@ MOST_GROUPS = 16
 # How counts of a word are stored, as in the kernel.
 LISTED, ALIASED, DENSE = range(3)
 # "auto": all topics are weighed up to this many, and tables serve words of more tokens.
-DENSE_TOPICS = 64
+DENSE_TOPICS = 16
 FREQUENT = 32
 # The `sweep` of the streams of the first topics, and of those that round fractions.
 FIRST_DRAWS, ROUNDING = 1 << 62, 1 << 61

@@ -265,21 +265,28 @@ cdef inline int _draw_dense(Sampler *s, const Table *t, const Word *word) noexce
 
 cdef void _build(Sampler *s, Table *t, Word *word) noexcept nogil:
     """The alias table of a word, over the topics in which it has a token."""
-    cdef int k, j, n = 0
+    cdef int k, j, seen, n = 0
+    cdef Py_ssize_t i
     cdef const int *count = t.dense + word.row * t.stride
     cdef float *stale = t.stale + word.row * t.stride
     cdef Entry *entry = t.pool + word.first
     cdef float x
     word.largest = 0
-    for k in range(s.K):
-        stale[k] = 0
-        if count[k] > 0:
-            x = <float>(count[k] * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
-            stale[k] = x
-            word.largest = x if x > word.largest else word.largest
-            entry[n].topic = k
-            s.weight[n] = x
-            n += 1
+    memset(stale, 0, t.stride * sizeof(float))
+    for i in range(t.stride // LANES):
+        seen = 0  # most of a long row is zero
+        for j in range(LANES):
+            seen |= count[i * LANES + j]
+        if not seen:
+            continue
+        for k in range(<int>i * LANES, <int>i * LANES + LANES):
+            if count[k]:
+                x = <float>(count[k] * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
+                stale[k] = x
+                word.largest = x if x > word.largest else word.largest
+                entry[n].topic = k
+                s.weight[n] = x
+                n += 1
     word.mass = alias_build(s.weight, n, t.share + word.first, s.other, s.order)
     for j in range(n):
         entry[j].count = s.other[j]
