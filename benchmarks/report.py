@@ -304,6 +304,7 @@ def arxiv_tables(runs):
             for label, run in labels.items()
             if not label.endswith("memory")
             for passes, seconds, score in zip(run.passes, run.seconds, run.scores, strict=True)
+            if not np.isnan(score)
         ]
         memory = {
             label.split()[0]: run.results[0]["peak_bytes"] / 2**20
@@ -332,6 +333,7 @@ def all_tables(runs):
         *prior_tables(runs),
         *transform_tables(runs),
         *pair_tables(runs, "threads", "Threads", "1", "2"),
+        *pair_tables(runs, "sweep threads", "Threads, AliasLDA", "1", "2"),
         *arxiv_tables(runs),
         *pair_tables(runs, "native", "Built for this processor", "installed", "native"),
     ]

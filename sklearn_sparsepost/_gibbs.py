@@ -15,6 +15,8 @@ SERIAL_TOKENS = 1 << 16
 # Tokens of a document that a block should hold: entering a document costs about as much as they do.
 TOKENS_A_VISIT = 20
 MOST_GROUPS = 16
+# What a draw costs, in multiplications.
+WORK_A_TOKEN = 100
 # How counts of a word are stored, as in the kernel.
 LISTED, ALIASED, DENSE = range(3)
 # "auto": all topics are weighed up to this many, and tables serve words of more tokens.
@@ -310,7 +312,7 @@ def sweep(state, *, n_steps, n_threads):
             cycle=state.sampler == "cycle",
             fresh=builds_tables(state.n_laps),
             n_steps=n_steps,
-            n_threads=threads_for(tokens.n_tokens, n_threads),
+            n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens, n_threads),
         )
     except BaseException:
         state.count_topics()  # blocks that are done have counted words, not yet topics

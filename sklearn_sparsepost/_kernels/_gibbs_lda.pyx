@@ -41,7 +41,7 @@ ctypedef fused topic_t:
 WORD = np.dtype([
     ("first", np.int64), ("mass", np.float64), ("largest", np.float32), ("beta", np.float32),
     ("length", np.int32), ("row", np.int32), ("draws_left", np.int32), ("prior_row", np.int32),
-    ("kind", np.int32), ("_unused", np.int32),
+    ("kind", np.int32), ("_unused", np.int32, 5),
 ])
 
 # Topics are weighed in this many lanes, and dense rows are padded to a multiple of it.
@@ -61,7 +61,7 @@ cdef struct Word:  # what a draw needs of a word, in one line of cache
     int draws_left  # until the alias table is built anew
     int prior_row  # if the prior differs from topic to topic, else -1
     int kind
-    int _unused
+    int _unused[5]
 
 
 cdef struct Entry:
@@ -535,9 +535,15 @@ cdef inline void _visit(
 
 
 def _zeros(shape, dtype):
-    """An array of zeros in large pages where there are any: np.zeros does not ask for them."""
-    array = np.empty(shape, dtype=dtype)
-    array[...] = 0
+    """Zeros from the start of a line of cache on, so that threads share no line that one writes.
+
+    They are in large pages where there are any, for which np.zeros does not ask.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.empty(size + 64, dtype=np.uint8)
+    first = -memory.ctypes.data % 64
+    array = memory[first : first + size].view(dtype).reshape(shape)
+    array.view(np.uint8)[...] = 0
     return array
 
 
@@ -570,7 +576,7 @@ cdef class TokenCounts:
         capacity = np.where(kind == DENSE, 0, np.minimum(size, n_topics))
         with_row = kind != LISTED
         n_rows, n_pool = max(int(with_row.sum()), 1), max(int(capacity.sum()), 1)
-        words = np.zeros(n_features, dtype=WORD)
+        words = _zeros(n_features, WORD)
         words["first"] = np.cumsum(capacity) - capacity
         words["beta"] = beta
         words["row"] = np.where(with_row, np.cumsum(with_row) - 1, -1)
