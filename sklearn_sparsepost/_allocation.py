@@ -4,6 +4,7 @@ from copy import copy
 from functools import partial
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import topic_documents, topic_stats, topic_words
@@ -194,7 +195,8 @@ class TopicModel:
         Returns
         -------
         local_step : callable
-            ``local_step(chunk, n_threads, start=None) -> (SuffStats, mass or None)``, picklable.
+            ``local_step(chunk, n_threads, start=None) -> (SuffStats, mass or None)``, picklable;
+            the mass is a CSR matrix, and so is the start.
         """
         return partial(
             _local_step,
@@ -277,6 +279,7 @@ def _local_step(
         scratch.array((len(words), counts.shape[1]), chunk.data.dtype),
     )
     want_mass = keep_local or allocation.learn
+    start = None if start is None else start.toarray()
     index, resp, mass, report = allocation.fit_documents(
         chunk, rows, local, start=start, want_mass=want_mass, n_threads=n_threads
     )
@@ -313,7 +316,7 @@ def _local_step(
             )
         ),
     )
-    return stats, mass if keep_local else None
+    return stats, csr_matrix(mass) if keep_local else None
 
 
 def _row_sums(chunk):

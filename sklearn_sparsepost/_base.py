@@ -23,6 +23,9 @@ FLOAT32_EXACT = 2**24
 class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators."""
 
+    # What the bound is divided by, as the report and people call it.
+    _unit = ("n_tokens", "token")
+
     def _validate_counts(self, X, *, reset, dtype=None):
         """Check a matrix of counts and settle the type to compute in.
 
@@ -67,7 +70,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         """One integer that every random stream of a fit is keyed by."""
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _run_laps(self, X, begin, lap):
+    def _run_laps(self, X, begin, lap, n_starts=1):
         """Run laps until `max_iter`, convergence or a callback's stop, and set the attributes.
 
         Parameters
@@ -78,31 +81,44 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             ``begin() -> FitState``, where the fit stands: the start, which callbacks time too.
         lap : callable
             ``lap(state, bound) -> bound``, one pass.
+        n_starts : int, default=1
+            How often to begin; the state whose last bound is highest is kept.
         """
-        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context = self._init_callback_context(max_subtasks=self.max_iter * n_starts)
         context.call_on_fit_task_begin(estimator=self, X=X)
-        state = begin()
-        with self._stored_at_the_end(state):
-            for _ in range(self.max_iter):
-                task = context.subcontext(task_name="lap")
-                task.call_on_fit_task_begin(estimator=self, X=X)
-                wanted = self._bound_wanted(state.n_laps + 1)
-                state.history.append(lap(state, wanted))
-                state.acceptance.append(_acceptance(state.report))
-                state.n_laps += 1
-                self._log_lap(state)
-                stop = task.call_on_fit_task_end(
-                    estimator=self,
-                    X=X,
-                    reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
-                )
-                if stop or self._has_converged(state):
-                    break
+        best = None
+        for _ in range(n_starts):
+            state = begin()
+            with self._stored_at_the_end(state):
+                self._run_start(X, state, lap, context)
+            if best is None or state.history[-1:] > best.history[-1:]:
+                best = state
+        state = best
+        if n_starts > 1:
+            self._store(state, whole=self.warm_start)
         context.call_on_fit_task_end(
             estimator=self,
             X=X,
             reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
         )
+
+    def _run_start(self, X, state, lap, context):
+        """Run the laps of one start."""
+        for _ in range(self.max_iter):
+            task = context.subcontext(task_name="lap")
+            task.call_on_fit_task_begin(estimator=self, X=X)
+            wanted = self._bound_wanted(state.n_laps + 1)
+            state.history.append(lap(state, wanted))
+            state.acceptance.append(_acceptance(state.report))
+            state.n_laps += 1
+            self._log_lap(state)
+            stop = task.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
+            )
+            if stop or self._has_converged(state):
+                break
 
     @contextmanager
     def _stored_at_the_end(self, state):
@@ -125,11 +141,11 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         return self.evaluate_every > 0 and lap % self.evaluate_every == 0
 
     def _has_converged(self, state):
-        """Whether the bound, per token, rose by less than `tol` since it was last computed."""
+        """Whether the bound, per token or sample, rose by less than `tol` since last known."""
         known = [bound for bound in state.history if not np.isnan(bound)]
         if not self.tol or len(known) < 2 or np.isnan(state.history[-1]):
             return False
-        return known[-1] - known[-2] < self.tol * state.report["n_tokens"]
+        return known[-1] - known[-2] < self.tol * state.report[self._unit[0]]
 
     def _log_lap(self, state):
         if not self.verbose:
@@ -137,8 +153,9 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         report = state.report
         line = f"[{type(self).__name__}] pass {state.n_laps}"
         if not np.isnan(state.history[-1]):
-            line += f", bound per token {state.history[-1] / max(report['n_tokens'], 1):.5f}"
-        if report["restarts_proposed"]:
+            amount, unit = self._unit
+            line += f", bound per {unit} {state.history[-1] / max(report[amount], 1):.5f}"
+        if report.get("restarts_proposed"):
             line += f", {state.acceptance[-1]:.0%} of restarts accepted"
         print(line)
 
@@ -165,7 +182,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
 def _acceptance(report):
     """Share of a lap's restart proposals that were accepted."""
-    proposed = report["restarts_proposed"]
+    proposed = report.get("restarts_proposed")
     return report["restarts_accepted"] / proposed if proposed else np.nan
 
 

@@ -5,13 +5,11 @@ bound. A model needs ``empty_stats()``, ``bind(stats)`` and ``global_bound(stats
 """
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from sklearn_sparsepost._kernels._rng import keyed_generator
 from sklearn_sparsepost._parallel import (
     cut_batch,
     deal_rows,
-    make_chunk,
     run_chunks,
     threads_per_worker,
     whole_plan,
@@ -27,27 +25,38 @@ class Corpus:
 
     Parameters
     ----------
-    X : csr_matrix or csr_array
-        Counts.
+    X : ndarray, csr_matrix or csr_array
+        The data.
     dtype : dtype
         Type to compute in.
     n_jobs : int or None
         Workers.
+    weight : ndarray of shape (n_samples,), default=None
+        Weights of the rows.
     """
 
-    def __init__(self, X, dtype, n_jobs=None):
+    def __init__(self, X, dtype, n_jobs=None, weight=None):
         self.X = X
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.weight = weight
 
     @property
     def n_samples(self):
         """Number of rows."""
         return self.X.shape[0]
 
-    def map(self, function, chunks):
+    def map(self, function, chunks, starts=None):
         """Results of a function of (chunk, n_threads) over chunks of rows, in order."""
-        return run_chunks(function, self.X, chunks, self.dtype, self.n_jobs)
+        return run_chunks(
+            function,
+            self.X,
+            chunks,
+            self.dtype,
+            self.n_jobs,
+            weight=self.weight,
+            starts=starts,
+        )
 
 
 class FitState:
@@ -71,7 +80,7 @@ class FitState:
         self.batches = None  # memoized: rows of each batch
         self.memo = None  # memoized: statistics of each batch as last seen
         self.start = None  # memoized: the start's statistics, while some batch is unseen
-        self.local = None  # warm start of documents: expected topic counts, a CSR matrix a batch
+        self.local = {}  # what each chunk's local step may start from, a list a batch
         self.alpha = None  # prior of the documents' topic weights
         self.report = {}  # of the last lap or batch: scalars, and what a prior is learned from
         self.fingerprint = None  # of the data, to tell whether a fit goes on
@@ -83,11 +92,23 @@ class FitState:
 
 def _note(state, parts):
     """Keep the scalars of a lap or batch for the estimator, and what a prior is learned from."""
-    names = (*parts[0].scalars, "prior_gain")
+    names = [*parts[0].scalars, *(name for name in ("prior_gain",) if name in parts[0].arrays)]
     state.report = {name: sum(part.factor * part[name] for part in parts) for name in names}
 
 
-def batch_lap(model, corpus, state, *, bound=True):
+def _visit(model, corpus, state, b, chunks, keep_local):
+    """Statistics of the chunks of a batch; what their next local step starts from is kept."""
+    step = model.bind(state.stats, keep_local=keep_local)
+    starts = (state.local.get(b) or [None] * len(chunks)) if keep_local else None
+    local = []
+    for stats, kept in corpus.map(step, chunks, starts):
+        local.append(kept)
+        yield stats
+    if keep_local:
+        state.local[b] = local
+
+
+def batch_lap(model, corpus, state, *, keep_local=False, bound=True):
     """Coordinate ascent: one local step for all data, then one global step.
 
     Parameters
@@ -98,6 +119,8 @@ def batch_lap(model, corpus, state, *, bound=True):
         The data.
     state : FitState
         Where the fit stands; its statistics are replaced.
+    keep_local : bool, default=False
+        Whether local steps start from where the last lap left them.
     bound : bool, default=True
         Whether to compute the bound.
 
@@ -108,7 +131,7 @@ def batch_lap(model, corpus, state, *, bound=True):
     """
     threads = threads_per_worker()
     total = model.empty_stats()
-    for stats, _ in corpus.map(model.bind(state.stats), whole_plan(corpus.X)):
+    for stats in _visit(model, corpus, state, 0, whole_plan(corpus.X), keep_local):
         total.add(stats, n_threads=threads)
     state.stats = total
     _note(state, [total])
@@ -236,30 +259,14 @@ def memoized_lap(model, corpus, state, *, n_batches, keep_local=False, bound=Tru
 
 def _memoized_update(model, corpus, state, b, chunks, keep_local, threads):
     """Visit one batch: replace what the totals hold of it."""
-    step = model.bind(state.stats, keep_local=keep_local)
-    if keep_local:
-        new, state.local[b] = _visit_warm(corpus, step, chunks, state.local.get(b), threads)
-    else:
-        new = [stats for stats, _ in corpus.map(step, chunks)]
     # One table a batch: those of its chunks would hold the same words and topics many times.
-    new = sum_of_chunks(new)
+    new = sum_of_chunks(_visit(model, corpus, state, b, chunks, keep_local))
     old, state.memo[b] = state.memo[b], new
     if old is None:
         state.stats.add(state.start, -new["n_samples"] / corpus.n_samples, n_threads=threads)
     else:
         state.stats.add(old, -1.0, n_threads=threads)
     state.stats.add(new, n_threads=threads)
-
-
-def _visit_warm(corpus, step, chunks, starts, threads):
-    """The local step from the documents' last topic counts; returns statistics and new counts."""
-    new, local = [], []
-    for i, runs in enumerate(chunks):
-        start = None if starts is None else starts[i].toarray()
-        stats, mass = step(make_chunk(corpus.X, runs, corpus.dtype), threads, start=start)
-        new.append(stats)
-        local.append(csr_matrix(mass))
-    return new, local
 
 
 def _rebuild(model, corpus, state, threads):

@@ -6,15 +6,20 @@ results come back in the order of the chunks: so sums have the same bits on any 
 
 import os
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from threadpoolctl import ThreadpoolController
 
 from sklearn_sparsepost._kernels._cpu import max_threads
 
 # Stored counts a chunk: small enough to stay in cache, large enough to hide the dispatch.
 CHUNK_SIZE = 1 << 17
+# Values and rows a chunk of a dense matrix: its statistics should cost little beside its rows.
+DENSE_CHUNK_SIZE = 1 << 20
+DENSE_CHUNK_ROWS = 1 << 14
 # Work below this is done before a second thread is awake.
 SMALL_WORK = 1 << 21
 # A batch is dealt in this many runs of neighbouring rows, so that sorted corpora are mixed.
@@ -34,37 +39,76 @@ class Chunk:
         Counts.
     n_features : int
         Number of columns.
+    weight : ndarray of shape (n_rows,), default=None
+        Weights of the rows; None for 1.
     """
 
-    def __init__(self, indptr, indices, data, n_features):
+    def __init__(self, indptr, indices, data, n_features, weight=None):
         self.indptr = indptr
         self.indices = indices
         self.data = data
         self.n_features = n_features
+        self.weight = weight
 
     @property
     def n_rows(self):
         """Number of rows."""
         return self.indptr.shape[0] - 1
 
+    @property
+    def rows(self):
+        """The rows as a matrix."""
+        return sp.csr_array(
+            (self.data, self.indices, self.indptr), shape=(self.n_rows, self.n_features)
+        )
 
-def make_chunk(X, runs, dtype):
-    """Read runs of rows of a CSR matrix into a chunk: the only place that touches the data.
+
+class DenseChunk:
+    """Some rows of a dense matrix.
 
     Parameters
     ----------
-    X : csr_matrix or csr_array
-        Counts; its arrays may be memory-mapped and of any integer or float type.
+    rows : ndarray of shape (n_rows, n_features), float32 or float64
+        The rows, C-contiguous.
+    weight : ndarray of shape (n_rows,), default=None
+        Their weights; None for 1.
+    """
+
+    def __init__(self, rows, weight=None):
+        self.rows = rows
+        self.weight = weight
+
+    @property
+    def n_rows(self):
+        """Number of rows."""
+        return self.rows.shape[0]
+
+
+def make_chunk(X, runs, dtype, weight=None):
+    """Read runs of rows of a matrix into a chunk: the only place that touches the data.
+
+    Parameters
+    ----------
+    X : ndarray, csr_matrix or csr_array
+        The data; may be memory-mapped and of any integer or float type.
     runs : list of (int, int)
         First and past-the-last row of each run.
     dtype : dtype
         Type to compute in.
+    weight : ndarray of shape (n_samples,), default=None
+        Weights of all rows.
 
     Returns
     -------
-    chunk : Chunk
-        The rows, in the order of `runs`, with sorted columns and no duplicates.
+    chunk : Chunk or DenseChunk
+        The rows, in the order of `runs`; if sparse, with sorted columns and no duplicates.
     """
+    if weight is not None:
+        weight = np.concatenate([weight[start:stop] for start, stop in runs])
+    if not sp.issparse(X):
+        spans = [X[start:stop] for start, stop in runs]
+        rows = spans[0] if len(spans) == 1 else np.concatenate(spans)
+        return DenseChunk(np.ascontiguousarray(rows, dtype=dtype), weight)
     spans = [slice(int(X.indptr[start]), int(X.indptr[stop])) for start, stop in runs]
     lengths = [np.diff(X.indptr[start : stop + 1]) for start, stop in runs]
     indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
@@ -84,7 +128,15 @@ def make_chunk(X, runs, dtype):
         rows.sum_duplicates()
         indptr = rows.indptr.astype(np.int64)
         indices, data = rows.indices.astype(np.int32, copy=False), rows.data
-    return Chunk(indptr, indices, data, X.shape[1])
+    return Chunk(indptr, indices, data, X.shape[1], weight)
+
+
+def row_pointer(X):
+    """Where each row's entries begin and end, of dense data too; and entries a chunk."""
+    if sp.issparse(X):
+        return X.indptr, CHUNK_SIZE
+    width = max(X.shape[1], DENSE_CHUNK_SIZE // DENSE_CHUNK_ROWS)
+    return np.arange(X.shape[0] + 1) * width, DENSE_CHUNK_SIZE
 
 
 def split_rows(indptr, start, stop, size=CHUNK_SIZE):
@@ -112,7 +164,12 @@ def split_rows(indptr, start, stop, size=CHUNK_SIZE):
 
 def whole_plan(X):
     """All rows as one batch, in order."""
-    return [[run] for run in split_rows(X.indptr, 0, X.shape[0])]
+    return [[run] for run in split_rows(*_whole(X))]
+
+
+def _whole(X):
+    indptr, size = row_pointer(X)
+    return indptr, 0, X.shape[0], size
 
 
 def deal_rows(n_rows, n_batches, rng):
@@ -141,13 +198,15 @@ def deal_rows(n_rows, n_batches, rng):
     ]
 
 
-def cut_batch(X, runs, size=CHUNK_SIZE):
-    """Cut a batch's runs into chunks of about `size` stored entries, each a list of runs."""
+def cut_batch(X, runs, size=None):
+    """Cut a batch's runs into chunks of about `size` entries, each a list of runs."""
+    indptr, usual = row_pointer(X)
+    size = usual if size is None else size
     pieces, current, held = [], [], 0
     for start, stop in runs:
-        entries = int(X.indptr[stop]) - int(X.indptr[start])
-        for run in [(start, stop)] if entries <= size else split_rows(X.indptr, start, stop, size):
-            entries = int(X.indptr[run[1]]) - int(X.indptr[run[0]])
+        entries = int(indptr[stop]) - int(indptr[start])
+        for run in [(start, stop)] if entries <= size else split_rows(indptr, start, stop, size):
+            entries = int(indptr[run[1]]) - int(indptr[run[0]])
             if current and held + entries > size:
                 pieces.append(current)
                 current, held = [], 0
@@ -160,6 +219,39 @@ def threads_per_worker(n_workers=1):
     """OpenMP threads for each of some workers on this machine: OMP_NUM_THREADS, or the cores."""
     limit = max_threads() if os.environ.get("OMP_NUM_THREADS") else min(max_threads(), cpu_count())
     return max(1, limit // max(1, n_workers))
+
+
+class _SingleBlas:
+    """Counts who wants BLAS on one thread, since its limit belongs to the whole process."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.holders = 0
+        self.controller = self.limit = None
+
+    @contextmanager
+    def held(self):
+        """BLAS on one thread, in this process, until the last holder has left."""
+        with self.lock:
+            self.holders += 1
+            if self.holders == 1:
+                self.controller = self.controller or ThreadpoolController()
+                self.limit = self.controller.limit(limits=1, user_api="blas")
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.holders -= 1
+                if not self.holders:
+                    self.limit.restore_original_limits()
+
+
+_BLAS = _SingleBlas()
+
+
+def single_blas():
+    """A context in which BLAS has one thread: its sums then have the same bits everywhere."""
+    return _BLAS.held()
 
 
 class Scratch(threading.local):
@@ -185,14 +277,14 @@ def threads_for(work, n_threads):
     return n_threads if work > SMALL_WORK else 1
 
 
-def run_chunks(function, X, chunks, dtype, n_jobs=None):
+def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=None):
     """Call ``function(chunk, n_threads)`` on every chunk, results in order.
 
     Parameters
     ----------
     function : callable
         Pure and picklable.
-    X : csr_matrix or csr_array
+    X : ndarray, csr_matrix or csr_array
         The data.
     chunks : list of list of (int, int)
         Runs of rows of each chunk.
@@ -200,6 +292,10 @@ def run_chunks(function, X, chunks, dtype, n_jobs=None):
         Type to compute in.
     n_jobs : int, default=None
         Workers, as joblib reads it; threads unless `joblib.parallel_config` names a backend.
+    weight : ndarray of shape (n_samples,), default=None
+        Weights of the rows.
+    starts : list, default=None
+        For each chunk what to hand to `function` as `start`.
 
     Yields
     ------
@@ -208,15 +304,18 @@ def run_chunks(function, X, chunks, dtype, n_jobs=None):
     """
     n_workers = min(effective_n_jobs(n_jobs), len(chunks))
     n_threads = threads_per_worker(n_workers)
+    options = [{}] * len(chunks) if starts is None else [{"start": start} for start in starts]
     if n_workers <= 1:
-        for runs in chunks:
-            yield function(make_chunk(X, runs, dtype), n_threads)
+        for runs, option in zip(chunks, options, strict=True):
+            yield function(make_chunk(X, runs, dtype, weight), n_threads, **option)
         return
     with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         # A few chunks a worker at a time, so that results do not pile up before they are summed.
         step = 4 * n_workers
         for first in range(0, len(chunks), step):
             yield from parallel(
-                delayed(function)(make_chunk(X, runs, dtype), n_threads)
-                for runs in chunks[first : first + step]
+                delayed(function)(make_chunk(X, runs, dtype, weight), n_threads, **option)
+                for runs, option in zip(
+                    chunks[first : first + step], options[first : first + step], strict=True
+                )
             )

@@ -99,7 +99,7 @@ def sum_of_chunks(parts):
 
     Parameters
     ----------
-    parts : list of SuffStats
+    parts : iterable of SuffStats
         Of the same names, at least one, as local steps return them.
 
     Returns
@@ -107,12 +107,14 @@ def sum_of_chunks(parts):
     total : SuffStats
         Their sum.
     """
-    arrays = {}
-    for name, first in parts[0].arrays.items():
-        same = [part.arrays[name] for part in parts]
-        arrays[name] = merge_counts(same) if isinstance(first, TopicCounts) else sum(same)
-    scalars = {name: sum(part.scalars[name] for part in parts) for name in parts[0].scalars}
-    return SuffStats(arrays, parts[0].axes, scalars)
+    tables, total = {}, None
+    for part in parts:
+        for name in [name for name, array in part.arrays.items() if isinstance(array, TopicCounts)]:
+            tables.setdefault(name, []).append(part.arrays.pop(name))
+        total = part if total is None else total.add(part)  # no more than two parts at a time
+    for name, same in tables.items():
+        total.arrays[name] = merge_counts(same)
+    return total
 
 
 class SuffStats:

@@ -303,7 +303,7 @@ class EarlyStopping(_Monitor):
         self.restore_best = restore_best
 
     def _start(self, estimator):
-        if self.X is None and estimator.evaluate_every == 0:
+        if self.X is None and getattr(estimator, "evaluate_every", 1) == 0:
             raise ValueError(
                 "EarlyStopping without X needs the bound, which evaluate_every=0 leaves out"
             )
@@ -388,7 +388,7 @@ def _check_count(value, name):
 
 
 def _n_tokens(fitted_estimator):
-    return max(fitted_estimator._fit_state.report["n_tokens"], 1)
+    return max(fitted_estimator._fit_state.report[fitted_estimator._unit[0]], 1)
 
 
 def _history(fitted_estimator):
