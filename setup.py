@@ -47,7 +47,7 @@ if X86_64 and not DEBUG:
         if MSVC
         else ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma"]
     )
-HOT = ["_gibbs_lda", "_special", "_topic_documents", "_topic_stats", "_topic_words"]
+HOT = ["_gibbs_lda", "_mixture", "_special", "_topic_documents", "_topic_stats", "_topic_words"]
 PLAIN = ["_cpu", "_rng", "_seeding", "_topl"]
 
 

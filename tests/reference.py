@@ -77,3 +77,80 @@ def log_evidence(X, alpha, eta):
             value += (gammaln(eta[k] + m) - gammaln(eta[k])).sum()
         terms.append(value)
     return logsumexp(terms)
+
+
+# ---------------------------------------------------------------------------- mixtures
+
+
+def weighted_moments(X, resp):
+    """Counts, means and scatter matrices around them, by a loop over components."""
+    count = resp.sum(axis=0)
+    means = np.stack([(resp[:, k] @ X) / count[k] for k in range(resp.shape[1])])
+    scatter = np.stack(
+        [
+            sum(r * np.outer(x - m, x - m) for r, x in zip(resp[:, k], X, strict=True))
+            for k, m in enumerate(means)
+        ]
+    )
+    return count, means, scatter
+
+
+def normal_wishart(X, resp, prior):
+    """(beta, m, nu, W^-1) of every component (Bishop 10.60 - 10.63); prior is such a tuple."""
+    beta0, m0, nu0, scale0 = prior
+    posterior = []
+    for n, average, scatter in zip(*weighted_moments(X, resp), strict=True):
+        gap = average - m0
+        scale = scale0 + scatter + beta0 * n / (beta0 + n) * np.outer(gap, gap)
+        posterior.append((beta0 + n, (beta0 * m0 + n * average) / (beta0 + n), nu0 + n, scale))
+    return posterior
+
+
+def expected_log_normal(X, posterior):
+    """E[log N(x | mu, Lambda^-1)] of every row and component (Bishop 10.64, 10.65)."""
+    D = X.shape[1]
+    columns = []
+    for beta, m, nu, scale in posterior:
+        W = np.linalg.inv(scale)
+        log_det = psi((nu - np.arange(D)) / 2).sum() + D * np.log(2) + np.linalg.slogdet(W)[1]
+        quadratic = np.array([D / beta + nu * (x - m) @ W @ (x - m) for x in X])
+        columns.append(0.5 * (log_det - D * np.log(2 * np.pi) - quadratic))
+    return np.stack(columns, axis=1)
+
+
+def log_student(x, location, scale, df):
+    """Log density of a multivariate Student t."""
+    D = len(x)
+    gap = x - location
+    quadratic = gap @ np.linalg.solve(scale, gap)
+    return (
+        gammaln((df + D) / 2)
+        - gammaln(df / 2)
+        - 0.5 * (D * np.log(df * np.pi) + np.linalg.slogdet(scale)[1])
+        - (df + D) / 2 * np.log1p(quadratic / df)
+    )
+
+
+def log_marginal_normal(X, prior):
+    """log p(X) of one Gaussian under a Normal-Wishart prior: predictives, row after row."""
+    total = 0.0
+    for i, x in enumerate(X):
+        seen = (X[:i], np.ones((i, 1)))
+        beta, m, nu, scale = normal_wishart(*seen, prior)[0] if i else prior
+        df = nu - X.shape[1] + 1
+        total += log_student(x, m, scale * (beta + 1) / (beta * df), df)
+    return total
+
+
+def log_mixture_evidence(X, alpha, prior):
+    """log p(X) of a Gaussian mixture by enumeration of all assignments: a few rows only."""
+    K = len(alpha)
+    terms = []
+    for z in itertools.product(range(K), repeat=len(X)):
+        z = np.array(z)
+        count = np.bincount(z, minlength=K)
+        value = gammaln(alpha.sum()) - gammaln(alpha.sum() + len(X))
+        value += (gammaln(alpha + count) - gammaln(alpha)).sum()
+        value += sum(log_marginal_normal(X[z == k], prior) for k in range(K) if count[k])
+        terms.append(value)
+    return logsumexp(terms)

@@ -9,7 +9,7 @@ import os
 
 from sklearn_sparsepost._kernels._cpu import build_info
 
-HOT = ("_gibbs_lda", "_special", "_topic_documents", "_topic_stats", "_topic_words")
+HOT = ("_gibbs_lda", "_mixture", "_special", "_topic_documents", "_topic_stats", "_topic_words")
 
 
 def _load(name, unit):
@@ -33,10 +33,11 @@ def _choose():
     raise ImportError("the compiled kernels are missing: build the package with pip install .")
 
 
-vector_unit, gibbs_lda, special, topic_documents, topic_stats, topic_words = _choose()
+vector_unit, gibbs_lda, mixture, special, topic_documents, topic_stats, topic_words = _choose()
 
 __all__ = [
     "gibbs_lda",
+    "mixture",
     "special",
     "topic_documents",
     "topic_stats",

@@ -62,6 +62,53 @@ def topl_responsibilities(const floating[:, ::1] log_weight, int sparsity_level,
     return index_array, resp_array
 
 
+def topl_weights(const floating[:, ::1] log_weight, int sparsity_level):
+    """The L largest weights of each row, as they are.
+
+    Parameters
+    ----------
+    log_weight : ndarray of shape (n, K), float32 or float64
+        Log posterior weights, -inf allowed, NaN and +inf not.
+    sparsity_level : int
+        The most entries a row may keep; `L >= K` keeps all.
+
+    Returns
+    -------
+    index : ndarray of shape (n, min(L, K)), int32
+        The components kept, ascending; of equal weights the lowest indices.
+    weight : ndarray of shape (n, min(L, K))
+        Their weights.
+    """
+    cdef Py_ssize_t n = log_weight.shape[0], i
+    cdef int K = <int>log_weight.shape[1]
+    cdef int L = sparsity_level if sparsity_level < K else K
+    index_array = np.empty((n, L), dtype=np.int32)
+    weight_array = np.empty((n, L), dtype=np.asarray(log_weight).dtype)
+    cdef int[:, ::1] index = index_array
+    cdef floating[:, ::1] weight = weight_array
+    with nogil:
+        for i in range(n):
+            select_topl(&log_weight[i, 0], K, L, &index[i, 0], &weight[i, 0])
+            _sort_by_index(&index[i, 0], &weight[i, 0], L)
+    return index_array, weight_array
+
+
+def sort_by_index(int[:, ::1] index, floating[:, ::1] weight):
+    """Sort the entries of each row by component, in place.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n, L), int32
+        Components.
+    weight : ndarray of shape (n, L)
+        Their weights.
+    """
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(index.shape[0]):
+            _sort_by_index(&index[i, 0], &weight[i, 0], <int>index.shape[1])
+
+
 cdef inline void _sort_by_index(int *index, floating *value, int L) noexcept nogil:
     """Insertion sort of a short list of pairs."""
     cdef int j, k, key

@@ -1,0 +1,810 @@
+"""What the observations of a mixture look like inside a component.
+
+An observation model is a plug-in of a few functions, those of :class:`Observation`. Statistics add,
+estimates are a dict of arrays (the fitted attributes without their underscore), and a table is what
+the log-likelihood of rows is computed from.
+"""
+
+import numpy as np
+from scipy.linalg.lapack import dtrtri
+from scipy.special import gammaln, multigammaln, psi
+
+from sklearn_sparsepost._kernels import mixture as kernels
+from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
+from sklearn_sparsepost._suffstats import TopicCounts
+
+LOG_2PI = np.log(2 * np.pi)
+# Values of a block of rows times components that should stay in cache.
+BLOCK_SIZE = 1 << 17
+# Stands for the log of 0 in the maximum likelihood of bits.
+LEAST_LOG_BIT = np.log(1e-12)
+# The search for the largest weights pays from so many components and features on, so many rows a
+# feature, and this many times more components than are kept.
+SEARCH_COMPONENTS, SEARCH_FEATURES, SEARCH_ROWS, SEARCH_SHARE = 16, 16, 16, 4
+
+
+class Observation:
+    """Base class of the observation models; every method here is one that a new model may define.
+
+    Parameters
+    ----------
+    estimation : {"bayes", "map", "ml"}
+        Posterior distributions, their modes, or maximum likelihood.
+    """
+
+    # Whether rows are CSR.
+    sparse = False
+    # Whether `best` profits from the components that were best before.
+    keeps_candidates = False
+
+    def __init__(self, estimation):
+        self.estimation = estimation
+
+    def empty(self, n_components):
+        """Statistics of no data: a dict of float64 arrays, components first."""
+        raise NotImplementedError
+
+    def prepare(self, rows):
+        """The rows as the other methods want them."""
+        return rows
+
+    def summarise(self, rows, resp):
+        """Statistics of rows under responsibilities, a CSR matrix of (n_rows, n_components)."""
+        raise NotImplementedError
+
+    def estimate(self, stats):
+        """What the statistics say of the components: a dict of arrays.
+
+        `stats` has the arrays of :meth:`empty` and ``count``, the expected number of observations.
+        """
+        raise NotImplementedError
+
+    def table(self, estimates, dtype, *, point=False):
+        """What :meth:`log_likelihood` needs: of E[log p(x | phi)], or of log p at the estimates."""
+        raise NotImplementedError
+
+    def log_likelihood(self, rows, table):
+        """Log-likelihood of prepared rows in each component, of shape (n_rows, n_components)."""
+        raise NotImplementedError
+
+    def log_base(self, rows):
+        """The part of the log-likelihood that is the same in every component, or None for 0."""
+        return None
+
+    def data_bound(self, stats, estimates):
+        """E[log p(x | z, phi)] of the data with these statistics, without :meth:`log_base`."""
+        raise NotImplementedError
+
+    def prior_bound(self, estimates):
+        """E[log p(phi) - log q(phi)]; of modes log p(phi), of maximum likelihood 0."""
+        raise NotImplementedError
+
+    def attributes(self, estimates):
+        """The fitted attributes, without underscore; by default the estimates."""
+        return dict(estimates)
+
+    def from_attributes(self, attributes):
+        """The estimates again."""
+        return dict(attributes)
+
+    def draw(self, attributes, component, size, rng):
+        """Draw some observations from one component."""
+        raise NotImplementedError
+
+    def best(self, rows, table, log_weights, level, start=None):
+        """The `level` largest posterior weights of each row.
+
+        Parameters
+        ----------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            Prepared rows.
+        table : object
+            From :meth:`table`.
+        log_weights : ndarray of shape (n_components,)
+            E[log pi].
+        level : int
+            The sparsity level, at most the number of components.
+        start : ndarray of shape (n_rows, level), default=None
+            The components that were best before; a hint that changes nothing but the time.
+
+        Returns
+        -------
+        index : ndarray of shape (n_rows, level), int32
+            The components, ascending; of equal weights the lowest.
+        weight : ndarray of shape (n_rows, level)
+            ``log_weights + log_likelihood`` of these.
+        """
+        n_rows, n_components = rows.shape[0], len(log_weights)
+        index = np.empty((n_rows, level), dtype=np.int32)
+        weight = np.empty((n_rows, level), dtype=rows.dtype)
+        step = max(1, BLOCK_SIZE // n_components)
+        for first in range(0, n_rows, step):
+            block = slice(first, first + step)
+            found = self.log_likelihood(rows[block], table)
+            found += log_weights.astype(found.dtype)
+            index[block], weight[block] = topl_weights(found, level)
+        return index, weight
+
+
+# ---------------------------------------------------------------------------- Gaussians
+
+
+class _Gaussian(Observation):
+    """What the Gaussians share: means, and the split of the bound.
+
+    Parameters
+    ----------
+    estimation : {"bayes", "map", "ml"}
+        Posterior distributions, their modes, or maximum likelihood.
+    assume_centered : bool
+        Whether all means are 0.
+    mean_precision_prior, mean_prior, degrees_of_freedom_prior, covariance_prior
+        The prior, as scikit-learn's BayesianGaussianMixture has it; not used by "ml".
+    reg_covar : float
+        Added to the variances.
+    origin : ndarray of shape (n_features,)
+        Subtracted from all data, so that their second moments keep their digits.
+    """
+
+    def __init__(
+        self,
+        estimation,
+        *,
+        assume_centered,
+        mean_precision_prior,
+        mean_prior,
+        degrees_of_freedom_prior,
+        covariance_prior,
+        reg_covar,
+        origin,
+    ):
+        super().__init__(estimation)
+        self.assume_centered = assume_centered
+        self.origin = np.zeros_like(origin) if assume_centered else origin
+        self.n_features = len(origin)
+        uses_prior = estimation != "ml"
+        self.beta = mean_precision_prior if uses_prior and not assume_centered else 0.0
+        self.mean = mean_prior - self.origin if self.beta else np.zeros_like(origin)
+        self.nu = degrees_of_freedom_prior if uses_prior else 0.0
+        self.scale = covariance_prior if uses_prior else np.zeros_like(covariance_prior)
+        self.reg_covar = reg_covar
+        self.rows_per_step = np.inf  # rows whose weights are asked for between two global steps
+
+    def prepare(self, rows):
+        """The rows, the origin subtracted."""
+        if not self.origin.any():
+            return rows
+        return np.subtract(rows, self.origin, dtype=np.float64).astype(rows.dtype, copy=False)
+
+    def _moments(self, stats):
+        """Counts, means of the data and of the posterior, and precisions of the latter."""
+        count = stats.factor * stats["count"]
+        beta = self.beta + count
+        if self.assume_centered:
+            zeros = np.zeros((len(count), self.n_features))
+            return count, zeros, zeros, beta
+        first = stats.factor * stats["first"]
+        held = count > 0
+        average = np.divide(first, count[:, None], out=np.zeros_like(first), where=held[:, None])
+        mean = self.beta * self.mean + first
+        np.divide(mean, beta[:, None], out=mean, where=(beta > 0)[:, None])
+        return count, average, mean, beta
+
+    def _estimates(self, count, mean, beta, scale):
+        """The estimates whose scatter matrices, prior included, are `scale`."""
+        nu = self.nu + count
+        known = nu > 0
+        wide = (slice(None), *[None] * (scale.ndim - 1))
+        covariances = np.divide(scale, nu[wide], out=np.zeros_like(scale), where=known[wide])
+        if not known.all():  # maximum likelihood of no data: anything that can be inverted
+            covariances[~known] = self._unit() * (self.reg_covar or 1.0)
+        return {
+            "means": mean,
+            "mean_precision": beta,
+            "degrees_of_freedom": nu,
+            "covariances": covariances,
+            "precisions_cholesky": self._factors(covariances),
+        }
+
+    def _constant(self, estimates, point):
+        """E[log N(x | mu, Lambda)] at x = mu."""
+        log_det = self._log_det(estimates, point)
+        constant = 0.5 * (log_det - self.n_features * LOG_2PI)
+        if self.estimation == "bayes" and not (point or self.assume_centered):
+            constant = constant - 0.5 * self.n_features / estimates["mean_precision"]
+        return constant
+
+    def _log_det(self, estimates, point=False):
+        """E[log |Lambda|], or log |E[Lambda]|."""
+        log_det = self._point_log_det(estimates)
+        if self.estimation == "bayes" and not point:
+            log_det = log_det + self._log_det_gap(estimates["degrees_of_freedom"])
+        return log_det
+
+    def data_bound(self, stats, estimates):
+        """E[log p(x | z, mu, Lambda)]."""
+        count = stats.factor * stats["count"]
+        quadratic = self._quadratic(stats, estimates)
+        return float((count * self._constant(estimates, False) - 0.5 * quadratic).sum())
+
+    def prior_bound(self, estimates):
+        """E[log p - log q] of the (Normal-)Wishart or (Normal-)Gamma posteriors.
+
+        Of modes log p, in the parametrisation-free sense of the Jeffreys measure, where the mode
+        is the posterior's mean precision.
+        """
+        if self.estimation == "ml":
+            return 0.0
+        log_det = self._log_det(estimates)
+        bayes = self.estimation == "bayes"
+        value = self._log_normaliser(self.nu, self.scale) + 0.5 * self.nu * log_det
+        value = value - 0.5 * self._prior_trace(estimates)
+        if bayes:
+            nu = estimates["degrees_of_freedom"]
+            scale = self._scale_of(estimates)
+            value = value - self._log_normaliser(nu, scale) - 0.5 * nu * log_det
+            value = value + 0.5 * nu * self.n_features
+        if self.beta:
+            beta = estimates["mean_precision"]
+            distance = self._distance(estimates, estimates["means"] - self.mean)
+            value = value + 0.5 * (self.n_features * np.log(self.beta) - self.beta * distance)
+            if bayes:
+                value = value - 0.5 * self.n_features * (np.log(beta) + self.beta / beta - 1)
+            else:
+                value = value - 0.5 * self.n_features * LOG_2PI
+        return float(np.sum(value))
+
+    def attributes(self, estimates):
+        """The estimates, means with the origin, and without what has no meaning here."""
+        found = dict(estimates, means=estimates["means"] + self.origin)
+        if self.estimation == "ml":
+            del found["mean_precision"], found["degrees_of_freedom"]
+        elif self.assume_centered:
+            del found["mean_precision"]
+        return found
+
+    def from_attributes(self, attributes):
+        """The estimates again."""
+        return dict(attributes, means=attributes["means"] - self.origin)
+
+
+class FullGaussian(_Gaussian):
+    """Gaussians with full covariances, (mu, Lambda) ~ Normal-Wishart (paper 000, B.1).
+
+    The statistics are ``first`` (left out if `assume_centered`) and ``second``, the sums of x and
+    x x^T. Expectations are those of Bishop, "Pattern recognition and machine learning", 10.2.
+    """
+
+    keeps_candidates = True
+
+    def empty(self, n_components):
+        """Statistics of no data."""
+        D = self.n_features
+        arrays = {"second": np.zeros((n_components, D, D))}
+        if not self.assume_centered:
+            arrays["first"] = np.zeros((n_components, D))
+        return arrays
+
+    def summarise(self, rows, resp):
+        """Sums over rows, in double, component by component: one product of a gathered block."""
+        by_component = resp.T.tocsr()
+        n_components, D = by_component.shape[0], self.n_features
+        second = np.zeros((n_components, D, D))
+        first = np.zeros((n_components, D))
+        for k in range(n_components):
+            held = slice(by_component.indptr[k], by_component.indptr[k + 1])
+            share = by_component.data[held]
+            block = rows[by_component.indices[held]].astype(np.float64, copy=False)
+            first[k] = share @ block
+            block = block * np.sqrt(share)[:, None]
+            np.dot(block.T, block, out=second[k])
+        return {"second": second} if self.assume_centered else {"second": second, "first": first}
+
+    def estimate(self, stats):
+        """Posterior parameters (Bishop, 10.60 - 10.63)."""
+        count, average, mean, beta = self._moments(stats)
+        scale = stats.factor * stats["second"]
+        if not self.assume_centered:
+            scale -= np.einsum("k,ki,kj->kij", count, average, average)
+            gap = average - self.mean
+            shrink = np.divide(count * self.beta, beta, out=np.zeros_like(beta), where=beta > 0)
+            scale += np.einsum("k,ki,kj->kij", shrink, gap, gap)
+        scale += self.scale
+        diagonal = np.einsum("kii->ki", scale)
+        diagonal += (count * self.reg_covar)[:, None]
+        return self._estimates(count, mean, beta, scale)
+
+    def _unit(self):
+        return np.eye(self.n_features)
+
+    def _factors(self, covariances):
+        """Upper triangular P with P P^T = covariance^-1."""
+        try:
+            lower = np.linalg.cholesky(covariances)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "some components have covariances that are not positive definite: raise "
+                "reg_covar, lower n_components, or use a prior (estimation='bayes' or 'map')"
+            ) from None
+        factors = np.empty_like(lower)
+        for k, factor in enumerate(lower):
+            factors[k] = dtrtri(factor, lower=1)[0].T
+        return factors
+
+    def _point_log_det(self, estimates):
+        diagonal = np.einsum("kii->ki", estimates["precisions_cholesky"])
+        return 2 * np.log(diagonal).sum(axis=1)
+
+    def _log_det_gap(self, nu):
+        """E[log |Lambda|] - log |E[Lambda]| under a Wishart."""
+        D = self.n_features
+        half = 0.5 * (nu[:, None] - np.arange(D))
+        return psi(half).sum(axis=1) - D * np.log(0.5 * nu)
+
+    def _scale_of(self, estimates):
+        return estimates["degrees_of_freedom"][:, None, None] * estimates["covariances"]
+
+    def _log_normaliser(self, nu, scale):
+        D = self.n_features
+        log_det = np.linalg.slogdet(scale)[1]
+        log_gamma = np.array([multigammaln(0.5 * n, D) for n in np.ravel(nu)])
+        return 0.5 * nu * (log_det - D * np.log(2)) - log_gamma
+
+    def _prior_trace(self, estimates):
+        factors = estimates["precisions_cholesky"]
+        return np.einsum("kij,kij->k", self.scale @ factors, factors, optimize=True)
+
+    def _distance(self, estimates, gap):
+        return (np.einsum("ki,kij->kj", gap, estimates["precisions_cholesky"]) ** 2).sum(axis=1)
+
+    def _quadratic(self, stats, estimates):
+        """Sum over data of (x - mu)^T E[Lambda] (x - mu), a component."""
+        factors = estimates["precisions_cholesky"]
+        second = stats.factor * stats["second"]
+        if not self.assume_centered:
+            count, first = stats.factor * stats["count"], stats.factor * stats["first"]
+            cross = first[:, :, None] * estimates["means"][:, None, :]
+            second -= cross + np.swapaxes(cross, 1, 2)
+            mean = estimates["means"]
+            second += count[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        return np.einsum("kij,kij->k", second @ factors, factors, optimize=True)
+
+    def table(self, estimates, dtype, *, point=False):
+        """Constants, factors with columns as rows, whitened means, and what the search needs."""
+        factors = estimates["precisions_cholesky"]
+        offset = np.einsum("ki,kij->kj", estimates["means"], factors)
+        return {
+            "constant": self._constant(estimates, point),
+            "factors": np.ascontiguousarray(np.swapaxes(factors, 1, 2), dtype=dtype),
+            "offset": np.ascontiguousarray(offset, dtype=dtype),
+            "search": None if point or not self.searches(len(factors)) else _Search(estimates),
+        }
+
+    def log_likelihood(self, rows, table):
+        """Constant - |P^T (x - mu)|^2 / 2, the products of a few components at a time."""
+        factors, offset = table["factors"], table["offset"]
+        n_components, D, _ = factors.shape
+        out = np.empty((rows.shape[0], n_components), dtype=rows.dtype)
+        step = max(1, BLOCK_SIZE // (D * max(rows.shape[0], 1)))
+        for first in range(0, n_components, step):
+            group = slice(first, first + step)
+            projected = rows @ factors[group].reshape(-1, D).T
+            kernels.half_squares(projected, offset[group], out[:, group])
+        out += table["constant"].astype(out.dtype)
+        return out
+
+    def searches(self, n_components):
+        """Whether bounds on the weights are worth their cost."""
+        pays = n_components >= SEARCH_COMPONENTS and self.n_features >= SEARCH_FEATURES
+        return pays and self.rows_per_step >= SEARCH_ROWS * self.n_features
+
+    def best(self, rows, table, log_weights, level, start=None):
+        """The largest weights, most others ruled out by bounds: see :class:`_Search`."""
+        search = table["search"]
+        if search is None or level * SEARCH_SHARE > len(log_weights):
+            return super().best(rows, table, log_weights, level, start)
+        return search(rows, table, log_weights, level, start)
+
+    def draw(self, attributes, component, size, rng):
+        """Draw from N(mean, covariance)."""
+        factor = attributes["precisions_cholesky"][component]
+        noise = np.linalg.solve(factor.T, rng.standard_normal((self.n_features, size)))
+        return attributes["means"][component] + noise.T
+
+
+class _Search:
+    """Finds the largest weights of full Gaussians without computing all.
+
+    In coordinates in which the data as a whole are white, each quadratic form is split into a sum
+    of squares, L' y with L the Cholesky factor of the precision in a basis that nearly sorts its
+    eigenvectors: an orthonormal basis of its square's columns, one step of subspace iteration.
+    The first few squares then hold most of the sum, and bound the weight.
+
+    Parameters
+    ----------
+    estimates : dict of str to ndarray
+        Of the components.
+    """
+
+    def __init__(self, estimates):
+        factors, means = estimates["precisions_cholesky"], estimates["means"]
+        K, D = means.shape
+        share = estimates["degrees_of_freedom"] / estimates["degrees_of_freedom"].sum()
+        pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
+        variances, axes = np.linalg.eigh(pooled)
+        scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))
+        self.whitening = axes / scales
+        whitened = (axes * scales).T @ factors
+        precision = whitened @ np.swapaxes(whitened, 1, 2)
+        basis = np.linalg.qr(precision @ precision)[0]
+        turned = np.swapaxes(basis, 1, 2) @ whitened
+        # The Cholesky factor from an LQ decomposition, which squares nothing.
+        lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
+        self.directions = np.swapaxes(basis @ lower, 1, 2)
+        self.offset = np.einsum("kpd,kd->kp", self.directions, means @ self.whitening)
+        self.size = np.sqrt((self.directions**2).sum(axis=2).max(axis=1)).astype(np.float32)
+        self.offset_size = np.abs(self.offset).max(axis=1).astype(np.float32)
+        self.n_near, self.n_far = D // 4, D // 2
+
+    def __call__(self, rows, table, log_weights, level, start=None):
+        """The largest weights of each row: see :meth:`Observation.best`."""
+        constant = log_weights + table["constant"]
+        order = np.argsort(-constant, kind="stable").astype(np.int32)
+        near, far = slice(self.n_near), slice(self.n_near, self.n_far)
+        split = {
+            name: np.ascontiguousarray(array[order][:, part], dtype=np.float32)
+            for name, array, part in (
+                ("near", self.directions, near),
+                ("near_offset", self.offset, near),
+                ("far", self.directions, far),
+                ("far_offset", self.offset, far),
+            )
+        }
+        white = (rows @ self.whitening.astype(rows.dtype)).astype(np.float32, copy=False)
+        if start is None:
+            index = self._guess(white, split, constant[order], level)
+            index = order[index]
+        else:
+            index = start.astype(np.int32)
+        weight = np.empty(index.shape, dtype=rows.dtype)
+        kernels.best_weights(
+            rows,
+            table["factors"],
+            table["offset"],
+            constant,
+            white,
+            order,
+            size=self.size[order],
+            offset_size=self.offset_size[order],
+            index=index,
+            weight=weight,
+            **split,
+        )
+        sort_by_index(index, weight)
+        return index, weight
+
+    def _guess(self, white, split, constant, level):
+        """The components of each row's largest bounds by the first directions."""
+        n_components, n_near, D = split["near"].shape
+        columns = split["near"].reshape(-1, D).T
+        index = np.empty((white.shape[0], level), dtype=np.int32)
+        step = max(1, 4 * BLOCK_SIZE // (n_components * n_near))
+        for first in range(0, white.shape[0], step):
+            block = slice(first, first + step)
+            bound = np.empty((len(white[block]), n_components), dtype=np.float32)
+            kernels.half_squares(white[block] @ columns, split["near_offset"], bound)
+            bound += constant.astype(np.float32)
+            index[block] = topl_weights(bound, level)[0]
+        return index
+
+
+class AxisGaussian(_Gaussian):
+    """Gaussians with diagonal or spherical covariances under Normal-Gamma priors.
+
+    A precision has the prior Gamma(m nu / 2, m b / 2), where m is how many features share it: 1 if
+    diagonal, all if spherical. The posterior's variances b / nu are then those of scikit-learn.
+    The statistics are ``first`` (left out if `assume_centered`) and ``second``, the sums of x and
+    x^2, the latter averaged over features that share.
+
+    Parameters
+    ----------
+    spherical : bool, default=False
+        Whether all features of a component share a variance.
+    """
+
+    def __init__(self, *args, spherical=False, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.spherical = spherical
+        self.shared = self.n_features if spherical else 1
+        self.scale = np.broadcast_to(self.scale, (self._width,))
+
+    @property
+    def _width(self):
+        return 1 if self.spherical else self.n_features
+
+    def _share(self, squares):
+        return squares.mean(axis=-1, keepdims=True) if self.spherical else squares
+
+    def empty(self, n_components):
+        """Statistics of no data."""
+        arrays = {"second": np.zeros((n_components, self._width))}
+        if not self.assume_centered:
+            arrays["first"] = np.zeros((n_components, self.n_features))
+        return arrays
+
+    def summarise(self, rows, resp):
+        """Sums over rows, in double."""
+        rows = rows.astype(np.float64, copy=False)
+        found = {"second": resp.T @ self._share(rows**2)}
+        if not self.assume_centered:
+            found["first"] = resp.T @ rows
+        return found
+
+    def estimate(self, stats):
+        """Posterior parameters."""
+        count, average, mean, beta = self._moments(stats)
+        scale = stats.factor * stats["second"]
+        if not self.assume_centered:
+            scale -= count[:, None] * self._share(average**2)
+            np.maximum(scale, 0, out=scale)
+            shrink = np.divide(count * self.beta, beta, out=np.zeros_like(beta), where=beta > 0)
+            scale += shrink[:, None] * self._share((average - self.mean) ** 2)
+        scale += self.scale + (count * self.reg_covar)[:, None]
+        return self._estimates(count, mean, beta, scale)
+
+    def _unit(self):
+        return np.ones(self._width)
+
+    def _factors(self, covariances):
+        if not (covariances > 0).all():
+            raise ValueError(
+                "some components have variances of 0: raise reg_covar, lower n_components, or use "
+                "a prior (estimation='bayes' or 'map')"
+            )
+        return 1 / np.sqrt(covariances)
+
+    def _point_log_det(self, estimates):
+        return 2 * self.shared * np.log(estimates["precisions_cholesky"]).sum(axis=1)
+
+    def _log_det_gap(self, nu):
+        half = 0.5 * self.shared * nu
+        return self.n_features * (psi(half) - np.log(half))
+
+    def _scale_of(self, estimates):
+        return estimates["degrees_of_freedom"][:, None] * estimates["covariances"]
+
+    def _log_normaliser(self, nu, scale):
+        half = 0.5 * self.shared * nu
+        log_rate = np.log(0.5 * self.shared * scale).sum(axis=-1)
+        return half * log_rate - self._width * gammaln(half)
+
+    def _prior_trace(self, estimates):
+        return self.shared * (self.scale * estimates["precisions_cholesky"] ** 2).sum(axis=1)
+
+    def _distance(self, estimates, gap):
+        return ((gap * estimates["precisions_cholesky"]) ** 2).sum(axis=1)
+
+    def _quadratic(self, stats, estimates):
+        second = stats.factor * stats["second"]
+        if not self.assume_centered:
+            mean = estimates["means"]
+            first, count = stats.factor * stats["first"], stats.factor * stats["count"]
+            second -= self._share(2 * first * mean - count[:, None] * mean**2)
+        return self.shared * (second * estimates["precisions_cholesky"] ** 2).sum(axis=1)
+
+    def table(self, estimates, dtype, *, point=False):
+        """Coefficients of 1, x and x^2."""
+        precision = estimates["precisions_cholesky"] ** 2
+        mean = estimates["means"]
+        constant = self._constant(estimates, point) - 0.5 * (precision * mean**2).sum(axis=1)
+        precision = np.broadcast_to(precision, mean.shape)
+        return {
+            "constant": constant,
+            "linear": np.ascontiguousarray((precision * mean).T, dtype=dtype),
+            "quadratic": np.ascontiguousarray(-0.5 * precision.T, dtype=dtype),
+        }
+
+    def log_likelihood(self, rows, table):
+        """Two products of all rows with all components."""
+        out = np.square(rows) @ table["quadratic"]
+        if not self.assume_centered:
+            out += rows @ table["linear"]
+        out += table["constant"].astype(out.dtype)
+        return out
+
+    def attributes(self, estimates):
+        """The estimates; a spherical variance is one number."""
+        found = super().attributes(estimates)
+        if self.spherical:
+            for name in ("covariances", "precisions_cholesky"):
+                found[name] = found[name][:, 0]
+        return found
+
+    def from_attributes(self, attributes):
+        """The estimates again."""
+        found = super().from_attributes(attributes)
+        if self.spherical:
+            for name in ("covariances", "precisions_cholesky"):
+                found[name] = found[name][:, None]
+        return found
+
+    def draw(self, attributes, component, size, rng):
+        """Draw from independent normals."""
+        noise = rng.standard_normal((size, self.n_features))
+        return attributes["means"][component] + noise / attributes["precisions_cholesky"][component]
+
+
+# ---------------------------------------------------------------------------- counts and bits
+
+
+def _log_beta(concentration):
+    """Log normaliser of Dirichlet distributions whose parameters are on the last axis."""
+    return gammaln(concentration).sum(axis=-1) - gammaln(concentration.sum(axis=-1))
+
+
+class _Discrete(Observation):
+    """What the discrete models share: Dirichlet posteriors of parameters ``concentration``.
+
+    Modes are those of log-probabilities (of the softmax basis), which exist for any prior and equal
+    the posterior's means.
+
+    Parameters
+    ----------
+    estimation : {"bayes", "map", "ml"}
+        Posterior distributions, their modes, or maximum likelihood.
+    prior : ndarray
+        Pseudo-counts, of the shape of a component's counts; not used by "ml".
+    """
+
+    def __init__(self, estimation, prior):
+        super().__init__(estimation)
+        self.prior = prior if estimation != "ml" else np.zeros_like(prior)
+
+    def _log_probabilities(self, concentration, point):
+        """E[log phi] or log E[phi]; -inf where maximum likelihood says never."""
+        total = concentration.sum(axis=-1, keepdims=True)
+        if self.estimation == "bayes" and not point:
+            return psi(concentration) - psi(total)
+        with np.errstate(divide="ignore"):
+            share = np.divide(
+                concentration,
+                total,
+                out=np.full_like(concentration, 1 / concentration.shape[-1]),
+                where=total > 0,
+            )
+            return np.log(share)
+
+    def data_bound(self, stats, estimates):
+        """E[log p(x | z, phi)], where 0 log 0 is 0."""
+        counts = self._counts(stats)
+        log_p = self._log_probabilities(estimates["concentration"], False)
+        return float(np.where(counts > 0, counts * np.where(counts > 0, log_p, 0), 0).sum())
+
+    def prior_bound(self, estimates):
+        """E[log p(phi) - log q(phi)]; of modes the prior's log density in the softmax basis."""
+        if self.estimation == "ml":
+            return 0.0
+        concentration = estimates["concentration"]
+        log_p = self._log_probabilities(concentration, False)
+        value = -_log_beta(self.prior) + (self.prior * log_p).sum(axis=-1)
+        if self.estimation == "bayes":
+            value = value + _log_beta(concentration) - (concentration * log_p).sum(axis=-1)
+        return float(value.sum())
+
+
+class MultinomialCounts(_Discrete):
+    """Counts of features, phi_k ~ Dirichlet(prior), of CSR rows (paper 000, B.2).
+
+    The statistic is ``counts``, expected counts of shape (n_components, n_features).
+    """
+
+    sparse = True
+
+    def empty(self, n_components):
+        """Statistics of no data."""
+        return {"counts": np.zeros((n_components, len(self.prior)))}
+
+    def summarise(self, rows, resp):
+        """Sums of rows, stored sparsely."""
+        counts = (resp.T.tocsr() @ rows.astype(np.float64, copy=False)).tocsr()
+        return {
+            "counts": TopicCounts(
+                np.arange(counts.shape[0], dtype=np.int32),
+                counts.indptr.astype(np.int64),
+                counts.indices.astype(np.int32, copy=False),
+                counts.data,
+            )
+        }
+
+    def _counts(self, stats):
+        return np.maximum(stats.factor * stats["counts"], 0)
+
+    def estimate(self, stats):
+        """Prior plus counts."""
+        return {"concentration": self.prior + self._counts(stats)}
+
+    def table(self, estimates, dtype, *, point=False):
+        """Log-probabilities, words x components."""
+        log_p = self._log_probabilities(estimates["concentration"], point)
+        # Finite, since it is multiplied by counts.
+        least = np.finfo(np.float32).min / 1e8
+        return np.ascontiguousarray(np.maximum(log_p, least).T, dtype=dtype)
+
+    def log_likelihood(self, rows, table):
+        """One sparse product."""
+        return rows @ table
+
+    def log_base(self, rows):
+        """Log multinomial coefficients."""
+        totals = rows.sum(axis=1, dtype=np.float64)
+        terms = type(rows)((gammaln(rows.data + 1.0), rows.indices, rows.indptr), shape=rows.shape)
+        return gammaln(totals + 1) - terms.sum(axis=1)
+
+    def attributes(self, estimates):
+        """Concentrations and expected probabilities."""
+        concentration = estimates["concentration"]
+        share = np.exp(self._log_probabilities(concentration, True))
+        return {"concentration": concentration, "means": share}
+
+    def draw(self, attributes, component, size, rng):
+        """Draw counts of 100 in all."""
+        p = attributes["means"][component].astype(np.float64)
+        return rng.multinomial(100, p / p.sum(), size=size)
+
+
+class Bernoulli(_Discrete):
+    """Independent bits, phi_kj ~ Beta(prior).
+
+    The statistic is ``ones``, expected numbers of ones of shape (n_components, n_features).
+
+    Parameters
+    ----------
+    prior : ndarray of shape (n_features, 2)
+        Pseudo-counts of ones and of zeros.
+    """
+
+    def empty(self, n_components):
+        """Statistics of no data."""
+        return {"ones": np.zeros((n_components, len(self.prior)))}
+
+    def summarise(self, rows, resp):
+        """Sums of rows, in double."""
+        return {"ones": resp.T @ rows.astype(np.float64, copy=False)}
+
+    def _log_probabilities(self, concentration, point):
+        # Bounded, since a coefficient is the difference of two.
+        return np.maximum(super()._log_probabilities(concentration, point), LEAST_LOG_BIT)
+
+    def _counts(self, stats):
+        count = stats.factor * stats["count"]
+        ones = np.clip(stats.factor * stats["ones"], 0, count[:, None])
+        return np.stack([ones, count[:, None] - ones], axis=-1)
+
+    def estimate(self, stats):
+        """Prior plus counts."""
+        return {"concentration": self.prior + self._counts(stats)}
+
+    def table(self, estimates, dtype, *, point=False):
+        """Coefficients of 1 and x."""
+        log_p = self._log_probabilities(estimates["concentration"], point)
+        return {
+            "constant": log_p[..., 1].sum(axis=1),
+            "linear": np.ascontiguousarray((log_p[..., 0] - log_p[..., 1]).T, dtype=dtype),
+        }
+
+    def log_likelihood(self, rows, table):
+        """One product of all rows with all components."""
+        out = rows @ table["linear"]
+        out += table["constant"].astype(out.dtype)
+        return out
+
+    def attributes(self, estimates):
+        """Concentrations and expected shares of ones."""
+        concentration = estimates["concentration"]
+        share = np.exp(self._log_probabilities(concentration, True)[..., 0])
+        return {"concentration": concentration, "means": share}
+
+    def draw(self, attributes, component, size, rng):
+        """Draw bits."""
+        p = attributes["means"][component]
+        return (rng.random((size, len(p))) < p).astype(np.float64)
