@@ -1,0 +1,139 @@
+"""Where a fit of a mixture begins: moments of the data, and the first responsibilities."""
+
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.cluster import kmeans_plusplus
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils import check_array
+
+from sklearn_sparsepost import _seeding as seeding
+from sklearn_sparsepost._parallel import make_chunk, single_blas, whole_plan
+
+# Of more rows than this, a random part begins; random responsibilities are this many at most.
+START_ROWS = 50_000
+START_SIZE = 1 << 22
+# Pseudo-counts a feature where counts are compared with probabilities.
+SMOOTHING = 0.03
+
+
+def data_moments(corpus, assume_centered, covariance_type):
+    """Mean and covariance of weighted rows, read chunk by chunk.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Dense data.
+    assume_centered : bool
+        Whether to take the covariance around 0.
+    covariance_type : {"full", "diag", "spherical"}
+        The shape of the covariance.
+
+    Returns
+    -------
+    mean : ndarray of shape (n_features,)
+        The mean.
+    covariance : ndarray
+        The covariance, of weights that count repetitions.
+    """
+    plan = whole_plan(corpus.X)
+    sums = list(corpus.map(_weighted_sum, plan))
+    total = sum(weight for weight, _ in sums)
+    if total <= 0:
+        raise ValueError("all weights are 0")
+    mean = sum(part for _, part in sums) / total
+    around = np.zeros_like(mean) if assume_centered else mean
+    step = partial(_scatter, around=around, full=covariance_type == "full")
+    covariance = sum(corpus.map(step, plan))
+    covariance = covariance / (total if assume_centered or total <= 1 else total - 1)
+    return mean, covariance.mean() if covariance_type == "spherical" else covariance
+
+
+def _weighted_sum(chunk, n_threads=1):
+    weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
+    with single_blas():
+        return weight.sum(), weight @ chunk.rows.astype(np.float64, copy=False)
+
+
+def _scatter(chunk, n_threads=1, *, around, full):
+    gap = chunk.rows - around
+    if chunk.weight is not None:
+        gap *= np.sqrt(chunk.weight)[:, None]
+    with single_blas():
+        return gap.T @ gap if full else (gap**2).sum(axis=0)
+
+
+def first_responsibilities(corpus, n_components, init_params, means_init, rng):
+    """Responsibilities to begin with, of all rows or of a random part.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        The data.
+    n_components : int
+        Number of components.
+    init_params : {"k-means++", "random"}
+        The estimator's parameter.
+    means_init : array-like of shape (n_components, n_features) or None
+        The estimator's parameter.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    rows : ndarray or csr_array of shape (n_rows, n_features)
+        The rows.
+    index, resp : ndarray of shape (n_rows, L)
+        Components and responsibilities.
+    weight : ndarray of shape (n_rows,) or None
+        Weights of the rows.
+    share : float
+        The rows' share of the whole weight.
+    """
+    n_samples, dtype = corpus.n_samples, corpus.dtype
+    random = init_params == "random" and means_init is None
+    size = max(START_SIZE // n_components, 4 * n_components) if random else START_ROWS
+    runs = [(0, n_samples)]
+    if n_samples > size:
+        held = np.sort(rng.choice(n_samples, size, replace=False))
+        runs = [(int(row), int(row) + 1) for row in held]
+    chunk = make_chunk(corpus.X, runs, dtype, corpus.weight)
+    weight, rows = chunk.weight, chunk.rows
+    share = 1.0
+    if len(runs) > 1:
+        share = size / n_samples if weight is None else weight.sum() / corpus.weight.sum()
+    if random:
+        resp = rng.random((len(runs) if len(runs) > 1 else n_samples, n_components))
+        resp /= resp.sum(axis=1, keepdims=True)
+        index = np.broadcast_to(np.arange(n_components, dtype=np.int32), resp.shape)
+        return rows, index, resp, weight, share
+    labels = _labels(rows, n_components, means_init, weight, rng)
+    return rows, labels[:, None].astype(np.int32), np.ones((len(labels), 1)), weight, share
+
+
+def _labels(rows, n_components, means_init, weight, rng):
+    """The nearest of the first means for each row."""
+    sparse = sp.issparse(rows)
+    if means_init is not None:
+        means = check_array(means_init, dtype=np.float64, input_name="means_init")
+        shape = (n_components, rows.shape[1])
+        if means.shape != shape:
+            raise ValueError(f"means_init has shape {means.shape}, but must have shape {shape}")
+        if sparse:
+            smoothing = np.full(shape[1], SMOOTHING)
+            return seeding._nearest(rows, sp.csr_array(means * rows.sum()), smoothing)
+    else:
+        held = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
+        n_means = min(n_components, len(held))
+        if sparse:
+            return seeding.bregman_kmeans_plusplus(rows, n_components, random_state=rng)[0]
+        with single_blas():
+            means, _ = kmeans_plusplus(
+                rows[held],
+                n_means,
+                sample_weight=None if weight is None else weight[held],
+                random_state=int(rng.integers(2**31)),
+            )
+    with single_blas():
+        return pairwise_distances_argmin(rows, means.astype(rows.dtype, copy=False))
