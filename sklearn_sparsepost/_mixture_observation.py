@@ -444,7 +444,7 @@ class _Search:
         self.offset = np.einsum("kpd,kd->kp", self.directions, means @ self.whitening)
         self.size = np.sqrt((self.directions**2).sum(axis=2).max(axis=1)).astype(np.float32)
         self.offset_size = np.abs(self.offset).max(axis=1).astype(np.float32)
-        self.n_near, self.n_far = D // 4, D // 2
+        self.n_near, self.n_far = D // 4, 5 * D // 8
 
     def __call__(self, rows, table, log_weights, level, start=None):
         """The largest weights of each row: see :meth:`Observation.best`."""

@@ -9,12 +9,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsepost import AliasLDA, SparseLDA
+from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
 
 # The checks fit small data with many settings; the warning about few documents has its own test.
 # The checks mix data frames and arrays on purpose.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:n_components=.* is more than:UserWarning"),
+    pytest.mark.filterwarnings("ignore:some features are constant:UserWarning"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names:UserWarning"),
 ]
 
@@ -26,9 +27,17 @@ ESTIMATORS = [
     AliasLDA(n_components=3, max_iter=10, random_state=0),
     AliasLDA(n_components=3, max_iter=10, sampler="alias", doc_topic_prior="auto", random_state=0),
 ]
+MIXTURES = [
+    SparseMixture(random_state=0),
+    SparseMixture(n_components=2, sparsity_level=1, learning_method="batch", random_state=0),
+    SparseMixture(learning_method="online", covariance_type="diag", random_state=0),
+    SparseMixture(estimation="ml", covariance_type="spherical", random_state=0),
+    SparseMixture(weight_concentration_prior_type="dirichlet_process", random_state=0),
+    SparseMixture(observation="multinomial", n_components=2, random_state=0),
+]
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks([*ESTIMATORS, *MIXTURES])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -48,6 +57,19 @@ def test_scikit_learn_checks(estimator, check):
 )
 @pytest.mark.parametrize("estimator", ESTIMATORS[::4], ids=lambda found: type(found).__name__)
 def test_checks_that_check_estimator_leaves_out(check, estimator):
+    check(type(estimator).__name__, estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        checks.check_param_validation,
+        checks.check_dataframe_column_names_consistency,
+        checks.check_n_features_in_after_fitting,
+    ],
+)
+@pytest.mark.parametrize("estimator", MIXTURES[::5], ids=lambda found: found.observation)
+def test_checks_of_mixtures_that_check_estimator_leaves_out(check, estimator):
     check(type(estimator).__name__, estimator)
 
 

@@ -1,0 +1,433 @@
+"""SparseMixture as its users meet it."""
+
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_sparsepost import SparseMixture
+from sklearn_sparsepost import _mixture_observation as observations
+from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost.callbacks import BoundMonitor, EarlyStopping, HeldoutMonitor
+
+METHODS = ["batch", "memoized", "online"]
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Five overlapping clouds, 400 rows."""
+    rng = np.random.default_rng(0)
+    return np.concatenate(
+        [
+            rng.normal(size=(80, 3)) @ rng.normal(size=(3, 3)) + rng.normal(scale=3, size=3)
+            for _ in range(5)
+        ]
+    )[rng.permutation(400)]
+
+
+@pytest.fixture(scope="module")
+def patches():
+    """Zero-mean rows whose components' variances lie over six decades, 24 features."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for _ in range(20):
+        basis = np.linalg.qr(rng.normal(size=(24, 24)))[0]
+        rows.append(rng.normal(size=(150, 24)) * np.logspace(0, -3, 24) @ basis)
+    return np.concatenate(rows)[rng.permutation(3000)]
+
+
+DATA = {
+    "gaussian": lambda X: X,
+    "multinomial": lambda X: sp.csr_matrix(np.maximum(X * 2, 0).astype(int)),
+    "bernoulli": lambda X: (X > 0).astype(float),
+}
+
+
+@pytest.mark.parametrize("observation", list(DATA))
+@pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 2, 4, None])
+def test_bound_never_falls(blobs, observation, estimation, method, level):
+    for prior in ("dirichlet_distribution", "dirichlet_process"):
+        mixture = SparseMixture(
+            6,
+            sparsity_level=level,
+            observation=observation,
+            estimation=estimation,
+            weight_concentration_prior_type=prior,
+            learning_method=method,
+            reg_covar=0,
+            max_iter=15,
+            tol=0,
+            random_state=0,
+        ).fit(DATA[observation](blobs))
+        history = mixture.bound_history_
+        assert len(history) == 15
+        assert np.diff(history).min() > -1e-10 * abs(history[-1])
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("assume_centered", [False, True])
+@pytest.mark.parametrize("level", [1, 3])
+def test_bound_never_falls_for_any_gaussian(blobs, covariance_type, assume_centered, level):
+    mixture = SparseMixture(
+        6,
+        sparsity_level=level,
+        covariance_type=covariance_type,
+        assume_centered=assume_centered,
+        reg_covar=0,
+        max_iter=15,
+        tol=0,
+        random_state=0,
+    ).fit(blobs)
+    assert np.diff(mixture.bound_history_).min() > -1e-10 * abs(mixture.bound_history_[-1])
+
+
+def test_dense_ml_is_scikit_learns_fit(blobs):
+    start = blobs[:4]
+    labels = ((blobs[:, None] - start) ** 2).sum(axis=2).argmin(axis=1)
+    peer = GaussianMixture(n_components=4, tol=0, max_iter=20)
+    peer._initialize(blobs, np.eye(4)[labels])
+    for _ in range(20):
+        peer._m_step(blobs, peer._e_step(blobs)[1])
+    mixture = SparseMixture(
+        4,
+        sparsity_level=None,
+        estimation="ml",
+        learning_method="batch",
+        means_init=start,
+        tol=0,
+        max_iter=20,
+    ).fit(blobs)
+    np.testing.assert_allclose(mixture.means_, peer.means_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(mixture.covariances_, peer.covariances_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(mixture.score_samples(blobs), peer.score_samples(blobs), rtol=1e-7)
+    np.testing.assert_allclose(mixture.predict_proba(blobs), peer.predict_proba(blobs), atol=1e-7)
+    np.testing.assert_array_equal(mixture.predict(blobs), peer.predict(blobs))
+
+
+def bytes_of(mixture, X):
+    parts = (mixture.means_, mixture.covariances_, mixture.bound_history_, mixture.predict_proba(X))
+    return joblib.hash([part.tobytes() for part in parts])
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 4096)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 256)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_same_bytes_for_any_number_of_workers(patches, method, small_chunks):
+    found = {
+        bytes_of(
+            SparseMixture(
+                20,
+                sparsity_level=3,
+                learning_method=method,
+                batch_size=500,
+                n_batches=3,
+                assume_centered=True,
+                max_iter=3,
+                n_jobs=n_jobs,
+                random_state=0,
+            ).fit(patches),
+            patches,
+        )
+        for n_jobs in (1, 2, 3)
+    }
+    assert len(found) == 1
+
+
+def test_same_bytes_in_processes(patches, small_chunks):
+    mixture = SparseMixture(20, assume_centered=True, max_iter=2, n_batches=2, random_state=0)
+    threads = bytes_of(clone(mixture).fit(patches), patches)
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert bytes_of(clone(mixture).fit(patches), patches) == threads
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_warm_start_goes_on_exactly(patches, method):
+    options = {
+        "learning_method": method,
+        "assume_centered": True,
+        "tol": 0,
+        "random_state": 0,
+        "batch_size": 1000,
+    }
+    whole = SparseMixture(20, max_iter=4, **options).fit(patches)
+    parts = SparseMixture(20, max_iter=2, warm_start=True, **options).fit(patches).fit(patches)
+    assert parts.n_iter_ == 4
+    assert bytes_of(parts, patches) == bytes_of(whole, patches)
+
+
+def test_warm_start_with_other_data_and_other_sizes(blobs):
+    mixture = SparseMixture(3, max_iter=3, warm_start=True, random_state=0).fit(blobs)
+    mixture.fit(blobs[:100])
+    assert mixture.n_iter_ <= 6
+    with pytest.raises(ValueError, match="warm_start"):
+        mixture.set_params(n_components=4).fit(blobs)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_weights_are_repetitions(blobs, covariance_type):
+    times = np.random.default_rng(2).integers(0, 4, len(blobs))
+    mixture = SparseMixture(
+        3,
+        sparsity_level=2,
+        covariance_type=covariance_type,
+        learning_method="batch",
+        means_init=blobs[:3],
+        max_iter=10,
+        tol=0,
+    )
+    weighted = clone(mixture).fit(blobs, sample_weight=times)
+    repeated = clone(mixture).fit(np.repeat(blobs, times, axis=0))
+    np.testing.assert_allclose(weighted.means_, repeated.means_, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(weighted.covariances_, repeated.covariances_, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(weighted.bound_history_, repeated.bound_history_, rtol=1e-10)
+    score = weighted.score(blobs, sample_weight=times)
+    np.testing.assert_allclose(score, repeated.score(np.repeat(blobs, times, axis=0)))
+
+
+def test_float32_stays_float32_and_agrees_on_ill_conditioned_data(patches):
+    options = {"assume_centered": True, "learning_method": "batch", "tol": 0, "max_iter": 5}
+    start = patches[:20]
+    double = SparseMixture(20, means_init=start, **options).fit(patches)
+    single = SparseMixture(20, means_init=start, **options).fit(patches.astype(np.float32))
+    for name in ("means_", "covariances_", "precisions_cholesky_", "weights_"):
+        assert getattr(single, name).dtype == np.float32
+        assert getattr(double, name).dtype == np.float64
+    assert single.predict_proba(patches.astype(np.float32)).dtype == np.float32
+    scores = single.score_samples(patches.astype(np.float32)) - double.score_samples(patches)
+    assert abs(scores).max() < 0.02  # nats, of about 60
+    assert (single.predict(patches.astype(np.float32)) == double.predict(patches)).mean() > 0.999
+
+
+@pytest.mark.parametrize("level", [1, 3, 5])
+@pytest.mark.parametrize("assume_centered", [True, False])
+def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, level, assume_centered):
+    X = patches.astype(dtype) + dtype(0 if assume_centered else 0.5)
+    options = {"assume_centered": assume_centered, "learning_method": "batch", "random_state": 0}
+    mixture = SparseMixture(40, sparsity_level=level, max_iter=3, tol=0, **options).fit(X)
+    model = mixture._model(X.dtype, len(X))
+    globals_ = model.tables(*mixture._fitted_parts())
+    table, log_weights = globals_
+    rows = model.observation.prepare(X)
+    search = model.observation.best
+    assert table["search"] is not None
+    wanted, weight = observations.Observation.best(
+        model.observation, rows, table, log_weights, level
+    )
+    tolerance = 1e-9 if dtype == np.float64 else 2e-3
+    rng = np.random.default_rng(3)
+    poor = np.argsort(rng.random((len(rows), 40)), axis=1)[:, :level].astype(np.uint16)
+    for start in (None, wanted.astype(np.uint16), poor):
+        index, found = search(rows, table, log_weights, level, start)
+        np.testing.assert_allclose(np.sort(found), np.sort(weight), rtol=0, atol=tolerance)
+        if dtype == np.float64:
+            np.testing.assert_array_equal(index, wanted)
+        assert (np.diff(index.astype(int), axis=1) > 0).all()
+
+
+def test_search_and_plain_way_fit_the_same(patches, monkeypatch):
+    mixture = SparseMixture(40, assume_centered=True, max_iter=4, tol=0, random_state=0)
+    fast = clone(mixture).fit(patches)
+    monkeypatch.setattr(observations, "SEARCH_COMPONENTS", 10**9)
+    plain = clone(mixture).fit(patches)
+    np.testing.assert_allclose(fast.bound_history_, plain.bound_history_, rtol=1e-10)
+    np.testing.assert_allclose(fast.covariances_, plain.covariances_, rtol=1e-6, atol=1e-10)
+
+
+def test_online_and_partial_fit_learn(blobs):
+    for mixture in (
+        SparseMixture(5, learning_method="online", batch_size=50, random_state=0).fit(blobs),
+        SparseMixture(5, total_samples=400, random_state=0),
+    ):
+        for _ in range(3):
+            for first in range(0, 400, 100):
+                mixture.partial_fit(blobs[first : first + 100])
+        assert mixture.n_batch_iter_ >= 12
+        dense = SparseMixture(5, sparsity_level=None, random_state=0).fit(blobs)
+        assert mixture.score(blobs) > dense.score(blobs) - 0.5
+
+
+def test_several_starts_keep_the_best(blobs):
+    mixture = SparseMixture(6, max_iter=20, random_state=0)
+    single = [clone(mixture).set_params(random_state=seed).fit(blobs) for seed in range(3)]
+    best = clone(mixture).set_params(n_init=8).fit(blobs)
+    assert best.lower_bound_ == best.bound_history_[-1] == best.bound_history_.max()
+    assert best.lower_bound_ >= min(one.lower_bound_ for one in single)
+    assert best.lower_bound_ >= clone(mixture).fit(blobs).lower_bound_ - 1e-9
+
+
+def test_memory_mapped_and_read_only_data(blobs, tmp_path):
+    np.save(tmp_path / "X.npy", blobs)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    mixture = SparseMixture(3, random_state=0)
+    one, other = clone(mixture).fit(mapped), clone(mixture).fit(blobs)
+    np.testing.assert_array_equal(one.covariances_, other.covariances_)
+
+
+def test_sparse_output(blobs):
+    mixture = SparseMixture(5, sparsity_level=2, random_state=0).fit(blobs)
+    dense = mixture.predict_proba(blobs)
+    sparse = mixture.set_params(sparse_output=True).predict_proba(blobs)
+    assert sparse.nnz == 2 * len(blobs)
+    np.testing.assert_array_equal(sparse.toarray(), dense)
+    np.testing.assert_allclose(dense.sum(axis=1), 1)
+    assert ((dense > 0).sum(axis=1) <= 2).all()
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_samples_have_the_mixtures_moments(blobs, covariance_type):
+    mixture = SparseMixture(3, covariance_type=covariance_type, random_state=0).fit(blobs)
+    X, labels = mixture.sample(60_000, random_state=0)
+    assert X.shape == (60_000, 3)
+    share = np.bincount(labels, minlength=3) / len(X)
+    np.testing.assert_allclose(share, mixture.weights_, atol=0.01)
+    for k in range(3):
+        drawn = X[labels == k]
+        np.testing.assert_allclose(drawn.mean(axis=0), mixture.means_[k], atol=0.15)
+        covariance = mixture.covariances_[k]
+        if covariance_type != "full":
+            covariance = np.diag(np.broadcast_to(covariance, 3))
+        scale = np.abs(covariance).max()
+        np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.06 * scale)
+
+
+def test_density_integrates_to_one():
+    X = np.random.default_rng(4).normal(size=(60, 1)) * 2
+    mixture = SparseMixture(2, random_state=0).fit(X)
+    grid = np.linspace(-60, 60, 200_001)[:, None]
+    total = np.exp(mixture.score_samples(grid)).sum() * (grid[1, 0] - grid[0, 0])
+    assert abs(total - 1) < 1e-6
+
+
+def test_a_process_leaves_components_empty():
+    rng = np.random.default_rng(5)
+    X = np.concatenate([rng.normal(size=(200, 2)) + shift for shift in (0, 12, 24)])
+    mixture = SparseMixture(
+        10,
+        weight_concentration_prior_type="dirichlet_process",
+        weight_concentration_prior=0.01,
+        max_iter=200,
+        random_state=0,
+    ).fit(X)
+    assert 3 <= mixture.n_components_ <= 10
+    assert isinstance(mixture.weight_concentration_, tuple)
+    np.testing.assert_allclose(mixture.weights_.sum(), 1)
+
+
+def test_callbacks_and_pickles(blobs):
+    monitor, heldout = BoundMonitor(), HeldoutMonitor(blobs[300:])
+    mixture = SparseMixture(3, max_iter=5, tol=0, random_state=0)
+    mixture.set_callbacks(monitor, heldout).fit(blobs[:300])
+    rows = monitor.get_logs()
+    assert [row["bound"] for row in rows] == list(mixture.bound_history_)
+    assert rows[-1]["bound_per_token"] == mixture.lower_bound_ / 300
+    assert heldout.get_logs()[-1]["score"] == mixture.score(blobs[300:])
+    again = pickle.loads(pickle.dumps(clone(mixture).fit(blobs)))
+    np.testing.assert_array_equal(again.predict(blobs), clone(mixture).fit(blobs).predict(blobs))
+
+
+def test_early_stopping_restores_the_best(blobs):
+    stopping = EarlyStopping(blobs[200:], patience=2)
+    mixture = SparseMixture(30, estimation="ml", reg_covar=1e-3, tol=0, random_state=0)
+    mixture.set_callbacks(stopping).fit(blobs[:200])
+    scores = [row["score"] for row in stopping.get_logs()]
+    np.testing.assert_allclose(mixture.score(blobs[200:]), max(scores), rtol=1e-12)
+
+
+def test_grid_search_over_sparsity_and_components(blobs):
+    grid = {"n_components": [1, 5], "sparsity_level": [1, 4]}
+    search = GridSearchCV(SparseMixture(random_state=0, max_iter=20), grid, cv=3).fit(blobs)
+    assert search.best_params_["n_components"] == 5
+
+
+# ---------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sparsity_level": 0}, "sparsity_level"),
+        ({"n_components": 0}, "n_components"),
+        ({"covariance_prior": -np.eye(3)}, "positive definite"),
+        ({"covariance_prior": np.eye(2)}, "covariance_prior has shape"),
+        ({"covariance_prior": np.ones((3, 3)), "covariance_type": "diag"}, "covariance_prior"),
+        ({"degrees_of_freedom_prior": 1.0}, "degrees_of_freedom_prior"),
+        ({"mean_prior": [1.0]}, "mean_prior"),
+        ({"means_init": np.zeros((2, 3)), "n_components": 3}, "means_init has shape"),
+        ({"observation": "bernoulli"}, "0 and 1 only"),
+        ({"observation": "multinomial"}, "Negative"),
+        ({"observation": "poisson"}, "observation"),
+    ],
+)
+def test_bad_parameters_say_so(blobs, options, message):
+    with pytest.raises(ValueError, match=message):
+        SparseMixture(**options).fit(blobs)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_must_be_finite(blobs, value):
+    X = blobs.copy()
+    X[3, 1] = value
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        SparseMixture().fit(X)
+
+
+def test_weights_must_not_be_negative(blobs):
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        SparseMixture().fit(blobs, sample_weight=-np.ones(len(blobs)))
+
+
+def test_features_must_be_the_same_at_predict(blobs):
+    mixture = SparseMixture().fit(blobs)
+    with pytest.raises(ValueError, match="features"):
+        mixture.predict(blobs[:, :2])
+
+
+def test_constant_features_are_regularised_with_a_warning(blobs):
+    X = np.column_stack([blobs, np.full(len(blobs), 7.0)])
+    for estimation in ("bayes", "ml"):
+        with pytest.warns(UserWarning, match="constant"):
+            mixture = SparseMixture(3, estimation=estimation, random_state=0).fit(X)
+        assert np.isfinite(mixture.score(X))
+
+
+@pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_odd_but_legal_data(estimation, covariance_type):
+    rng = np.random.default_rng(6)
+    cases = {
+        "duplicates": np.repeat(rng.normal(size=(4, 2)), 20, axis=0),
+        "few rows": rng.normal(size=(3, 2)),
+        "one row": np.ones((1, 2)),
+        "one feature": rng.normal(size=(50, 1)),
+    }
+    for X in cases.values():
+        for K in (1, 5):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                mixture = SparseMixture(
+                    K,
+                    sparsity_level=2,
+                    estimation=estimation,
+                    covariance_type=covariance_type,
+                    max_iter=5,
+                    random_state=0,
+                ).fit(X)
+            assert np.isfinite(mixture.score(X))
+            assert mixture.predict(X).shape == (len(X),)
+
+
+def test_more_components_than_rows_is_a_warning(blobs):
+    with pytest.warns(UserWarning, match="n_components=10 is more than the 5 samples"):
+        SparseMixture(10, random_state=0).fit(blobs[:5])
