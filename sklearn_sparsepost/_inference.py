@@ -17,7 +17,7 @@ from sklearn_sparsepost._parallel import (
 from sklearn_sparsepost._suffstats import sum_of_chunks
 
 # Purposes that draw from the same seed, told apart by the `unit` of the stream.
-STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE = range(4)
+STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE, STREAM_MOVES = range(5)
 
 
 class Corpus:

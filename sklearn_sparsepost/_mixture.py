@@ -8,7 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sklearn_sparsepost import _inference as inference
@@ -34,6 +34,7 @@ from sklearn_sparsepost._mixture_observation import (
     MultinomialCounts,
 )
 from sklearn_sparsepost._mixture_starts import data_moments, first_responsibilities
+from sklearn_sparsepost._moves import choose_pairs, merge_components
 from sklearn_sparsepost._parallel import whole_plan
 
 # Rows of responsibilities or likelihoods at a time, times components.
@@ -103,6 +104,11 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     reg_covar : float, default=1e-6
         Added to the variances of Gaussians.
+
+    moves : bool, default=True
+        Whether components of a Dirichlet process are merged after a pass wherever that raises the
+        bound of the whole data; batch and memoized learning only. Components without data go
+        the same way, so that the number of components is found.
 
     learning_method : {"memoized", "online", "batch"}, default="memoized"
         How the components move.
@@ -193,7 +199,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         (n_components, n_features), for "bernoulli" of (n_components, n_features, 2).
 
     n_components_ : int
-        Number of components in use: those that half an observation or more is expected in.
+        Number of components in use: those that half an observation or more is expected in. After
+        merges the other attributes have fewer components than `n_components`, too.
 
     bound_history_ : ndarray of shape (`n_iter_`,)
         Evidence lower bound of the training data after each pass, in nats, exact for L-sparse
@@ -268,6 +275,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         "covariance_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "feature_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "reg_covar": [Interval(Real, 0, None, closed="left")],
+        "moves": ["boolean"],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "init_params": [StrOptions({"k-means++", "random"})],
         "means_init": [None, "array-like"],
@@ -303,6 +311,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         covariance_prior=None,
         feature_prior=None,
         reg_covar=1e-6,
+        moves=True,
         learning_method="memoized",
         init_params="k-means++",
         means_init=None,
@@ -334,6 +343,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         self.covariance_prior = covariance_prior
         self.feature_prior = feature_prior
         self.reg_covar = reg_covar
+        self.moves = moves
         self.learning_method = learning_method
         self.init_params = init_params
         self.means_init = means_init
@@ -454,11 +464,16 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         kind = ProcessWeights if process and self.estimation != "ml" else DirichletWeights
         return kind(self.estimation, prior)
 
-    def _model(self, dtype, rows_per_step=np.inf):
+    def _model(self, dtype, n_components, rows_per_step=np.inf, n_slots=0):
         self._observation.rows_per_step = rows_per_step
         return MixtureModel(
-            self._observation, self._allocation, self.n_components, self.sparsity_level, dtype
+            self._observation, self._allocation, n_components, self.sparsity_level, dtype, n_slots
         )
+
+    @property
+    def _moves(self):
+        process = self.weight_concentration_prior_type == "dirichlet_process"
+        return self.moves and process and self.learning_method != "online"
 
     # ------------------------------------------------------------------ fitting
 
@@ -495,12 +510,15 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         else:
             self._observation = self._new_observation(corpus)
             self._allocation = self._new_allocation()
-        model = self._model(dtype, self._rows_per_step(X.shape[0]))
+        n_components = len(self._fit_state.stats["count"]) if goes_on else self.n_components
+        n_slots = self.n_components if self._moves else 0
+        model = self._model(dtype, n_components, self._rows_per_step(X.shape[0]), n_slots)
         seeds = iter([self._new_seed() for _ in range(1 if goes_on else self.n_init)])
 
         def begin():
             if goes_on:
-                return self._state_to_go_on(corpus)
+                return self._state_to_go_on(model, corpus)
+            model.resize(self.n_components)
             return self._new_state(model, corpus, next(seeds))
 
         self._run_laps(X, begin, self._lap(model, corpus), n_starts=1 if goes_on else self.n_init)
@@ -517,7 +535,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     def _check_warm_start(self):
         found = len(self._fit_state.stats["count"])
-        if found != self.n_components:
+        if found > self.n_components or (found < self.n_components and not self._moves):
             raise ValueError(
                 f"n_components={self.n_components}, but warm_start=True goes on with "
                 f"{found} fitted components"
@@ -530,7 +548,19 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         return n_samples / (self.n_batches if self.learning_method == "memoized" else 1)
 
     def _lap(self, model, corpus):
-        """A pass of the learning method, as a function of (state, bound)."""
+        """A pass of the learning method and what follows it, as a function of (state, bound)."""
+        one_pass = self._pass(model, corpus)
+        if not self._moves:
+            return one_pass
+
+        def lap(state, bound):
+            rng = state.rng(inference.STREAM_MOVES, state.n_laps)
+            model.pairs = choose_pairs(model, corpus, state, rng)
+            return merge_components(model, state, one_pass(state, bound))
+
+        return lap
+
+    def _pass(self, model, corpus):
         keep_local = model.observation.keeps_candidates
         if self.learning_method == "batch":
             return partial(_swapped, inference.batch_lap, model, corpus, keep_local=keep_local)
@@ -583,7 +613,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             self._allocation = self._new_allocation()
         else:
             self._check_warm_start()
-        model = self._model(dtype, X.shape[0])
+        n_components = self.n_components if first else len(self._fit_state.stats["count"])
+        model = self._model(dtype, n_components, X.shape[0])
         if first:
             state = self._new_state(model, corpus, self._new_seed())
             state.stats.scale(self.total_samples / X.shape[0])
@@ -622,9 +653,14 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         state.fingerprint = _fingerprint(corpus)
         return state
 
-    def _state_to_go_on(self, corpus):
+    def _state_to_go_on(self, model, corpus):
         """The kept state; of other data without what belongs to the batches."""
         state = self._fit_state
+        losses = state.stats.scalars.pop("merge_loss", np.empty(0))
+        if len(losses) != model.n_slots:
+            state.memo, losses = None, np.zeros(model.n_slots)
+        if model.n_slots:
+            state.stats.scalars["merge_loss"] = losses
         n_batches = min(self.n_batches, corpus.n_samples)
         same = state.fingerprint == _fingerprint(corpus)
         if not same:
@@ -649,7 +685,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state` leaves on the estimator."""
-        model = self._model(state.dtype)
+        model = self._model(state.dtype, len(state.stats["count"]))
         estimates, concentration = model.estimate(state.stats)
         found = {
             f"{name}_": value.astype(state.dtype)
@@ -691,7 +727,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """Components and responsibilities of rows, (index, resp) a chunk, and the type."""
         check_is_fitted(self)
         X, dtype = self._validate_rows(X, reset=False)
-        model = self._model(dtype, X.shape[0])
+        model = self._model(dtype, len(self.weights_), X.shape[0])
         step = partial(infer_rows, model=model, globals_=model.tables(*self._fitted_parts()))
         return self._corpus(X, dtype).map(step, whole_plan(X)), dtype
 
@@ -749,7 +785,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         parts, dtype = self._infer(X)
         blocks = []
         for index, resp in parts:
-            shape = (len(index), self.n_components)
+            shape = (len(index), len(self.weights_))
             indptr = np.arange(0, index.size + 1, index.shape[1])
             block = sp.csr_matrix((resp.astype(dtype).ravel(), index.ravel(), indptr), shape=shape)
             blocks.append(block if self.sparse_output else block.toarray())
@@ -770,7 +806,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """
         check_is_fitted(self)
         X, dtype = self._validate_rows(X, reset=False)
-        model = self._model(dtype)
+        model = self._model(dtype, len(self.weights_))
         estimates, _ = self._fitted_parts()
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights_.astype(np.float64))
@@ -779,7 +815,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             model=model,
             table=self._observation.table(estimates, dtype, point=True),
             log_weights=log_weights,
-            step=max(1, BLOCK_SIZE // self.n_components),
+            step=max(1, BLOCK_SIZE // len(self.weights_)),
         )
         return np.concatenate(list(self._corpus(X, dtype).map(step, whole_plan(X))))
 
@@ -836,6 +872,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         counts = self.observation == "multinomial"
         tags.input_tags.sparse = counts
         tags.input_tags.positive_only = counts
+        if counts:  # scikit-learn's check of sparse input asks whatever has predict_proba for them
+            tags.classifier_tags = ClassifierTags(multi_class=False)
         return tags
 
 

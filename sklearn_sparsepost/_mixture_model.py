@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, psi, xlogy
 
+from sklearn_sparsepost._moves import entropy_losses
 from sklearn_sparsepost._parallel import single_blas
 from sklearn_sparsepost._suffstats import SuffStats
 
@@ -139,25 +140,39 @@ class MixtureModel:
         The most components an observation may keep, L; None for all.
     dtype : dtype
         Type of the data.
+    n_slots : int, default=0
+        How many merges may be tracked a pass: those of the attribute `pairs`, None or an array of
+        shape (n_pairs, 2).
     """
 
-    def __init__(self, observation, allocation, n_components, sparsity_level, dtype):
+    def __init__(self, observation, allocation, n_components, sparsity_level, dtype, n_slots=0):
         self.observation = observation
         self.allocation = allocation
-        self.n_components = n_components
-        level = n_components if sparsity_level is None else sparsity_level
-        self.sparsity_level = min(level, n_components)
+        self.wanted_level = sparsity_level
         self.dtype = dtype
+        self.n_slots = n_slots
+        self.pairs = None
+        self.resize(n_components)
 
-    def empty_stats(self):
+    def resize(self, n_components):
+        """Have another number of components from now on."""
+        self.n_components = n_components
+        level = n_components if self.wanted_level is None else self.wanted_level
+        self.sparsity_level = min(level, n_components)
+
+    def empty_stats(self, n_components=None):
         """Statistics of no data."""
+        K = self.n_components if n_components is None else n_components
         return self._stats(
-            {"count": np.zeros(self.n_components), **self.observation.empty(self.n_components)},
+            {"count": np.zeros(K), **self.observation.empty(K)},
             np.zeros(len(SCALARS)),
+            np.zeros(self.n_slots),
         )
 
-    def _stats(self, arrays, scalars):
+    def _stats(self, arrays, scalars, merge_loss):
         scalars = {name: float(value) for name, value in zip(SCALARS, scalars, strict=True)}
+        if self.n_slots:
+            scalars["merge_loss"] = merge_loss
         return SuffStats(arrays, dict.fromkeys(arrays, 0), scalars)
 
     def estimate(self, stats):
@@ -270,7 +285,11 @@ class MixtureModel:
         count = np.bincount(share.indices, share.data, minlength=self.n_components)
         arrays = {"count": count, **self.observation.summarise(rows, share)}
         base = 0.0 if base is None else weight @ base
-        return self._stats(arrays, (n_rows, weight.sum(), entropy, base))
+        loss = np.zeros(self.n_slots)
+        if self.pairs is not None:
+            plain = sp.csr_array((resp.ravel(), index.ravel(), indptr), shape=share.shape)
+            loss = entropy_losses(plain, weight, self.pairs, self.n_slots)
+        return self._stats(arrays, (n_rows, weight.sum(), entropy, base), loss)
 
 
 def _local_step(chunk, n_threads=1, start=None, *, model, keep_local, globals_):

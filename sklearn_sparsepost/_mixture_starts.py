@@ -124,16 +124,28 @@ def _labels(rows, n_components, means_init, weight, rng):
             smoothing = np.full(shape[1], SMOOTHING)
             return seeding._nearest(rows, sp.csr_array(means * rows.sum()), smoothing)
     else:
-        held = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
-        n_means = min(n_components, len(held))
         if sparse:
             return seeding.bregman_kmeans_plusplus(rows, n_components, random_state=rng)[0]
+        distinct, weight = _distinct_rows(rows, weight)
         with single_blas():
             means, _ = kmeans_plusplus(
-                rows[held],
-                n_means,
-                sample_weight=None if weight is None else weight[held],
+                distinct,
+                min(n_components, len(distinct)),
+                sample_weight=weight,
                 random_state=int(rng.integers(2**31)),
             )
     with single_blas():
         return pairwise_distances_argmin(rows, means.astype(rows.dtype, copy=False))
+
+
+def _distinct_rows(rows, weight):
+    """Rows in order, equal ones once, and their weights: a start that knows no order of the data.
+
+    Rows of weight 0 are left out.
+    """
+    weight = np.ones(len(rows)) if weight is None else weight
+    order = np.lexsort(rows.T)
+    order = order[weight[order] > 0]
+    rows, weight = rows[order], weight[order]
+    first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
+    return rows[first], np.bincount(np.cumsum(first) - 1, weight)

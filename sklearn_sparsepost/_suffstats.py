@@ -184,7 +184,8 @@ class SuffStats:
             else:
                 self.arrays[name] += factor * array
         for name, value in other.scalars.items():
-            self.scalars[name] += factor * value
+            # Not in place, since a copy may share an array.
+            self.scalars[name] = self.scalars[name] + factor * value
         return self
 
     def scale(self, factor):

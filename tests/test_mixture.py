@@ -216,7 +216,7 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
     X = patches.astype(dtype) + dtype(0 if assume_centered else 0.5)
     options = {"assume_centered": assume_centered, "learning_method": "batch", "random_state": 0}
     mixture = SparseMixture(40, sparsity_level=level, max_iter=3, tol=0, **options).fit(X)
-    model = mixture._model(X.dtype, len(X))
+    model = mixture._model(X.dtype, 40, len(X))
     globals_ = model.tables(*mixture._fitted_parts())
     table, log_weights = globals_
     rows = model.observation.prepare(X)
@@ -308,21 +308,6 @@ def test_density_integrates_to_one():
     grid = np.linspace(-60, 60, 200_001)[:, None]
     total = np.exp(mixture.score_samples(grid)).sum() * (grid[1, 0] - grid[0, 0])
     assert abs(total - 1) < 1e-6
-
-
-def test_a_process_leaves_components_empty():
-    rng = np.random.default_rng(5)
-    X = np.concatenate([rng.normal(size=(200, 2)) + shift for shift in (0, 12, 24)])
-    mixture = SparseMixture(
-        10,
-        weight_concentration_prior_type="dirichlet_process",
-        weight_concentration_prior=0.01,
-        max_iter=200,
-        random_state=0,
-    ).fit(X)
-    assert 3 <= mixture.n_components_ <= 10
-    assert isinstance(mixture.weight_concentration_, tuple)
-    np.testing.assert_allclose(mixture.weights_.sum(), 1)
 
 
 def test_callbacks_and_pickles(blobs):

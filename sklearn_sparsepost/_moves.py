@@ -1,0 +1,152 @@
+"""Moves that change the number of components, accepted only if the whole-data bound rises.
+
+A merge is scored exactly and without another pass. All terms of the bound but the entropy follow
+from added statistics, and what the entropy loses by adding two components' responsibilities is
+summed up during the pass for the pairs that will be tried (Hughes & Sudderth, "Memoized online
+variational inference for Dirichlet process mixture models", 2013).
+"""
+
+import numpy as np
+from scipy.special import xlogy
+
+from sklearn_sparsepost._kernels._topl import topl_weights
+from sklearn_sparsepost._parallel import make_chunk, single_blas
+
+# Rows on which the overlap of components is judged, in runs of neighbours.
+SAMPLE_ROWS, SAMPLE_RUNS = 4096, 64
+# Observations below which a component holds none, and rounding of a bound.
+NOTHING, ROUNDING = 1e-6, 1e-13
+
+
+def choose_pairs(model, corpus, state, rng):
+    """Pairs of components worth tracking in the coming pass.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        The model.
+    corpus : Corpus
+        The data.
+    state : FitState
+        Where the fit stands.
+    rng : numpy.random.Generator
+        Source of the rows on which components are compared.
+
+    Returns
+    -------
+    pairs : ndarray of shape (n_pairs, 2), intp
+        At most one pair a component: those whose dense responsibilities overlap most, and for
+        components that hold less than one observation also the largest component.
+    """
+    K = model.n_components
+    if K < 2:
+        return np.empty((0, 2), dtype=np.intp)
+    n_runs = min(SAMPLE_RUNS, corpus.n_samples)
+    length = min(SAMPLE_ROWS // SAMPLE_RUNS, corpus.n_samples // n_runs)
+    firsts = np.sort(rng.integers(0, corpus.n_samples - length + 1, n_runs))
+    chunk = make_chunk(corpus.X, [(int(f), int(f) + length) for f in firsts], corpus.dtype)
+    with single_blas():
+        table, log_weights = model.globals_of(state.stats)
+        weight = model.observation.log_likelihood(model.observation.prepare(chunk.rows), table)
+        resp = weight.astype(np.float64) + log_weights
+        resp = np.exp(resp - resp.max(axis=1, keepdims=True))
+        resp /= resp.sum(axis=1, keepdims=True)
+        overlap = resp.T @ resp
+    size = np.sqrt(np.diag(overlap)) + np.finfo(float).tiny
+    overlap /= size[:, None] * size
+    np.fill_diagonal(overlap, -1)
+    partner = topl_weights(overlap, 1)[0][:, 0].astype(np.intp)
+    count = state.stats.factor * state.stats["count"]
+    idle = count < 1
+    partner[idle] = np.argmax(count)
+    pairs = np.sort(np.stack([np.arange(K), partner], axis=1), axis=1)
+    pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
+    # The most alike first; those with an idle component before all.
+    rank = overlap[pairs[:, 0], pairs[:, 1]] + 2 * (idle[pairs[:, 0]] | idle[pairs[:, 1]])
+    return pairs[np.argsort(-rank, kind="stable")]
+
+
+def entropy_losses(share, weight, pairs, n_slots):
+    """What the entropy of some rows would lose by each merge.
+
+    Parameters
+    ----------
+    share : csr_array of shape (n_rows, n_components)
+        Responsibilities.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    pairs : ndarray of shape (n_pairs, 2)
+        The merges.
+    n_slots : int
+        Length of the result.
+
+    Returns
+    -------
+    loss : ndarray of shape (n_slots,)
+        One entry a pair, then zeros.
+    """
+    loss = np.zeros(n_slots)
+    columns = share.tocsc()
+    for slot, pair in enumerate(pairs):
+        (rows, one), (others, two) = (
+            (columns.indices[held], columns.data[held])
+            for held in (slice(columns.indptr[k], columns.indptr[k + 1]) for k in pair)
+        )
+        both, at, there = np.intersect1d(rows, others, assume_unique=True, return_indices=True)
+        a, b = one[at], two[there]
+        loss[slot] = weight[both] @ (xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b))
+    return loss
+
+
+def merge_components(model, state, bound):
+    """Merge tracked pairs as long as the bound rises.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Its number of components falls.
+    state : FitState
+        After a pass that tracked ``model.pairs``; its statistics lose components.
+    bound : float
+        The bound of its statistics.
+
+    Returns
+    -------
+    bound : float
+        The bound after the merges.
+    """
+    position = np.arange(model.n_components)  # of each component by now
+    touched = set()
+    for slot, pair in enumerate(model.pairs.tolist()):
+        if touched & set(pair):
+            continue  # what its entropy loses is no longer known
+        kept, absorbed = sorted(position[pair].tolist())
+        least = state.stats.factor * state.stats["count"][[kept, absorbed]].min()
+        trial = state.stats.merge(kept, absorbed)
+        trial.scalars["entropy"] -= trial.scalars["merge_loss"][slot]
+        found = model.global_bound(trial)
+        # The bound may not notice that a component without data is gone.
+        slack = ROUNDING * abs(bound) if least < NOTHING else 0.0
+        if not found > bound - slack:
+            continue
+        model.resize(model.n_components - 1)
+        _merge_memory(model, state, kept, absorbed, slot)
+        state.stats, bound = trial, found
+        if least >= NOTHING:
+            touched.update(pair)
+        position[position == absorbed] = kept
+        position[position > absorbed] -= 1
+    model.pairs = None
+    return bound
+
+
+def _merge_memory(model, state, kept, absorbed, slot):
+    """The same merge in the statistics of every batch, which share the loss of entropy."""
+    state.local = {}
+    if state.memo is None:
+        return
+    for b, seen in enumerate(state.memo):
+        dense = model.empty_stats(model.n_components + 1).add(seen)
+        merged = dense.merge(kept, absorbed)
+        merged.scalars["entropy"] -= merged.scalars["merge_loss"][slot]
+        state.memo[b] = merged.compact()

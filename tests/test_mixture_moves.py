@@ -1,0 +1,139 @@
+"""Merges: exact scores, rising bounds, and the number of components found."""
+
+import numpy as np
+import pytest
+
+from sklearn_sparsepost import SparseMixture
+from sklearn_sparsepost import _inference as inference
+from sklearn_sparsepost import _mixture as estimator
+from sklearn_sparsepost import _moves as moves
+from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost.datasets import make_lda_corpus
+
+
+@pytest.fixture(scope="module")
+def three():
+    rng = np.random.default_rng(5)
+    X = np.concatenate([rng.normal(size=(200, 2)) + shift for shift in (0, 12, 24)])
+    return X[rng.permutation(600)]
+
+
+def process(n_components, **options):
+    options = {"max_iter": 100, "random_state": 0, **options}
+    return SparseMixture(
+        n_components, weight_concentration_prior_type="dirichlet_process", **options
+    )
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 4, None])
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_the_number_of_components_is_found(three, method, level, covariance_type):
+    mixture = process(
+        15, learning_method=method, sparsity_level=level, covariance_type=covariance_type, tol=0
+    ).fit(three)
+    assert mixture.n_components_ == len(mixture.weights_) == 3
+    assert mixture.predict_proba(three).shape == (600, 3)
+    assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+    np.testing.assert_allclose(np.sort(mixture.means_[:, 0]), [0, 12, 24], atol=0.5)
+
+
+def test_merges_raise_the_bound_above_what_is_reached_without(three):
+    with_moves, without = process(15).fit(three), process(15, moves=False).fit(three)
+    assert with_moves.lower_bound_ > without.lower_bound_
+
+
+def test_a_process_without_moves_keeps_its_components(three):
+    mixture = process(10, moves=False).fit(three)
+    assert len(mixture.weights_) == 10
+    assert isinstance(mixture.weight_concentration_, tuple)
+    np.testing.assert_allclose(mixture.weights_.sum(), 1)
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 3, None])
+def test_scores_of_merges_are_those_of_responsibilities_added_by_hand(
+    three, method, level, monkeypatch
+):
+    # What the pass leaves behind is recomputed from the responsibilities themselves.
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 64 * 64)
+    seen = []
+    plain = moves.merge_components
+
+    def merge(model, state, bound):
+        before, pairs = model.n_components, model.pairs.copy()
+        stats = state.stats.copy()
+        found = plain(model, state, bound)
+        seen.append((before, pairs, stats, found, state.stats.copy()))
+        return found
+
+    monkeypatch.setattr(estimator, "merge_components", merge)
+    mixture = process(15, learning_method=method, sparsity_level=level, max_iter=3, tol=0)
+    mixture.set_params(warm_start=True).fit(three)
+    model = mixture._model(np.dtype(float), len(mixture.weights_), n_slots=15)
+    for before, pairs, stats, found, after in seen:
+        assert len(after["count"]) <= before and len(pairs) <= before
+        np.testing.assert_allclose(model.global_bound(after), found, rtol=1e-12)
+        np.testing.assert_allclose(after["count"].sum(), stats["count"].sum())
+    assert seen[0][0] > len(seen[0][4]["count"])
+    state = mixture._fit_state
+    if method == "memoized":  # the batches still add up to the whole, entropy included
+        total = model.empty_stats()
+        for memo in state.memo:
+            total.add(memo)
+        for name in total.arrays:
+            np.testing.assert_allclose(total[name], state.stats[name], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(total["entropy"], state.stats["entropy"], rtol=1e-9, atol=1e-9)
+
+
+def test_entropy_losses_are_written_out_sums(three):
+    mixture = process(6, sparsity_level=3, moves=False, max_iter=2).fit(three)
+    model = mixture._model(np.dtype(float), 6, n_slots=6)
+    rows = model.observation.prepare(three)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 600)
+    model.pairs = np.array([[0, 3], [1, 2], [4, 5]])
+    index, resp = model.responsibilities(rows, model.tables(*mixture._fitted_parts()))
+    stats = model.summarise(rows, index, resp, weight)
+    table = np.zeros((600, 6))
+    np.put_along_axis(table, index.astype(np.intp), resp, axis=1)
+
+    def entropy(resp):
+        held = np.where(resp > 0, resp, 1)
+        return -(weight[:, None] * held * np.log(held)).sum()
+
+    for slot, (a, b) in enumerate(model.pairs):
+        merged = table.copy()
+        merged[:, a] += merged[:, b]
+        merged[:, b] = 0
+        loss = entropy(table) - entropy(merged)
+        np.testing.assert_allclose(stats["merge_loss"][slot], loss, atol=1e-9)
+    assert not stats["merge_loss"][3:].any()
+
+
+def test_merges_of_counts():
+    X, *_ = make_lda_corpus(150, 40, 3, doc_length=80, random_state=0)
+    mixture = process(8, observation="multinomial", n_batches=3).fit(X)
+    assert 1 <= mixture.n_components_ < 8
+    assert mixture.means_.shape == (len(mixture.weights_), 40)
+    assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+
+
+def test_same_bytes_for_any_number_of_workers_and_exact_continuation(three, monkeypatch):
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 64 * 64)
+    found = [process(12, max_iter=6, tol=0, n_jobs=n_jobs).fit(three) for n_jobs in (1, 3)]
+    parts = process(12, max_iter=3, tol=0, warm_start=True).fit(three).fit(three)
+    for other in (found[1], parts):
+        np.testing.assert_array_equal(other.bound_history_, found[0].bound_history_)
+        np.testing.assert_array_equal(other.covariances_, found[0].covariances_)
+
+
+def test_pairs_are_of_neighbours(three):
+    mixture = process(9, moves=False, max_iter=5).fit(three)
+    model = mixture._model(np.dtype(float), 9)
+    corpus = inference.Corpus(three, np.dtype(float))
+    pairs = moves.choose_pairs(model, corpus, mixture._fit_state, np.random.default_rng(0))
+    assert 0 < len(pairs) <= 9
+    gap = np.linalg.norm(mixture.means_[pairs[0, 0]] - mixture.means_[pairs[0, 1]])
+    assert gap < 6
