@@ -1,4 +1,4 @@
-"""The real corpora and the judge of held-out topics, wherever they are kept.
+"""The real corpora, photographs and the judge of held-out topics, wherever they are kept.
 
 Corpora are CSR matrices of counts, `<folder>/<name>/X.npz`, or in parts `X_00.npz`, `X_01.npz`, ...
 Run as a program, ``python corpora.py FOLDER`` writes the large corpus as memory-mapped arrays.
@@ -57,6 +57,38 @@ def load(name):
     parts = [sp.load_npz(path) for path in sorted(folder.glob("X*.npz"))]
     X = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
     return judge().train_test(X, N_TEST[name], seed=0)
+
+
+def patches(part, n_patches=None, size=8, stride=4, seed=0):
+    """Grey patches of the photographs `bsds500/<part>/*.jpg`, in [0, 1], their means removed.
+
+    Parameters
+    ----------
+    part : {"train", "val"}
+        Which photographs.
+    n_patches : int, default=None
+        How many patches to draw, None for all.
+    size, stride : int
+        Width of a patch and distance between patches, in pixels.
+    seed : int
+        Of the order, which is random.
+
+    Returns
+    -------
+    X : ndarray of shape (n_patches, size * size), float32
+        The patches.
+    """
+    from PIL import Image
+
+    folder = _folder("SPARSEPOST_DATA", "data", f"bsds500/{part}/*.jpg") / "bsds500" / part
+    found = []
+    for path in sorted(folder.glob("*.jpg")):
+        image = np.asarray(Image.open(path).convert("L"), dtype=np.float32) / 255
+        windows = np.lib.stride_tricks.sliding_window_view(image, (size, size))
+        found.append(windows[::stride, ::stride].reshape(-1, size * size))
+    X = np.concatenate(found)
+    X = X[np.random.default_rng(seed).permutation(len(X))[:n_patches]]
+    return X - X.mean(axis=1, keepdims=True)
 
 
 def write_mapped(folder, name=MAPPED):

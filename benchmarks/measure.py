@@ -146,7 +146,85 @@ def transform(corpus, n_topics, *, threads=1, passes=8):
     }
 
 
-KINDS = {"curve": curve, "transform": transform, "machine": machine}
+def mixture(
+    corpus,
+    n_topics,
+    method,
+    *,
+    n_samples=None,
+    dtype="float64",
+    options=None,
+    passes=5,
+    threads=1,
+    seed=0,
+):
+    """Train a mixture of zero-mean Gaussians on image patches.
+
+    Parameters
+    ----------
+    corpus : str
+        Must be "bsds500".
+    n_topics : int
+        Number of components.
+    method : {"sparsepost", "sklearn"}
+        SparseMixture, or scikit-learn's GaussianMixture, whose means are free.
+    n_samples : int, default=None
+        How many patches, None for all.
+    dtype : {"float64", "float32"}
+        Type of the data.
+    options : dict, default=None
+        Options of SparseMixture.
+    passes, threads, seed : int
+        Passes over the data, workers, and the seed.
+
+    Returns
+    -------
+    result : dict
+        Seconds and held-out log-likelihood a patch after each pass, and the peak of memory.
+    """
+    assert corpus == "bsds500"
+    X = corpora.patches("train", n_samples).astype(dtype)
+    X_test = corpora.patches("val", 20_000).astype(dtype)
+    train = _scikit_learns_mixture if method == "sklearn" else _our_mixture
+    rows = train(X, X_test, n_topics, passes, threads, seed, options or {})
+    return {"checkpoints": rows, "peak_bytes": peers.peak_bytes(), "n_samples": len(X)}
+
+
+def _our_mixture(X, X_test, n_components, passes, threads, seed, options):
+    from sklearn_sparsepost import SparseMixture
+    from sklearn_sparsepost.callbacks import HeldoutMonitor
+
+    monitor = HeldoutMonitor(X_test)
+    options = {"assume_centered": True, "tol": 0, "max_iter": passes, **options}
+    model = SparseMixture(n_components, n_jobs=threads, random_state=seed, **options)
+    model.set_callbacks(monitor).fit(X)
+    return [
+        {"passes": row["n_iter"], "seconds": row["seconds"], "score": row["score"]}
+        for row in monitor.get_logs()
+    ]
+
+
+def _scikit_learns_mixture(X, X_test, n_components, passes, threads, seed, options):
+    """EM step by step, since a fit of one iteration makes more than one step."""
+    from sklearn.mixture import GaussianMixture
+
+    model = GaussianMixture(n_components=n_components, reg_covar=1e-6, random_state=seed)
+    rng = np.random.default_rng(seed)
+    centres = X[rng.choice(len(X), n_components, replace=False)]
+    nearest = (X @ centres.T - 0.5 * (centres**2).sum(axis=1)).argmax(axis=1)
+    begun = perf_counter()
+    model._initialize(X, np.eye(n_components, dtype=X.dtype)[nearest])
+    rows, seconds = [], perf_counter() - begun
+    for i in range(passes):
+        begun = perf_counter()
+        model._m_step(X, model._e_step(X)[1])
+        seconds += perf_counter() - begun
+        score = float(model.score(X_test))
+        rows.append({"passes": i + 1, "seconds": seconds, "score": score})
+    return rows
+
+
+KINDS = {"curve": curve, "transform": transform, "mixture": mixture, "machine": machine}
 
 if __name__ == "__main__":
     spec = json.loads(sys.argv[1])

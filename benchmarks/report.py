@@ -322,6 +322,33 @@ def arxiv_tables(runs):
     return tables
 
 
+def mixture_tables(runs):
+    """Mixtures of image patches."""
+    groups = {}
+    for key, result in runs.items():
+        name, corpus, label = key.split("/")
+        if name.startswith("mixture") and "checkpoints" in result:
+            groups.setdefault((name, corpus), []).append((label, result))
+    tables = []
+    for (name, corpus), found in groups.items():
+        rows = []
+        for label, result in found:
+            seconds = [row["seconds"] for row in result["checkpoints"]]
+            score = result["checkpoints"][-1]["score"]
+            pace = _number(np.median(np.diff(seconds)))
+            peak = f"{result['peak_bytes'] / 2**20:,.0f}"
+            rows.append([label, pace, _number(seconds[-1]), f"{score:.2f}", peak])
+        n_samples, passes = found[0][1]["n_samples"], len(found[0][1]["checkpoints"])
+        note = (
+            f"{n_samples:,} patches, {passes} passes; the score is held-out nats a patch. "
+            "Ours has zero means, scikit-learn's free ones."
+        )
+        header = ["method", "s a pass", "s in all", "score", "MB"]
+        title = f"Mixtures ({name}): {corpus.rpartition('-')[2]} components"
+        tables.append(Table(title, note, header, rows))
+    return tables
+
+
 def all_tables(runs):
     """Every table for which there are results."""
     return [
@@ -335,6 +362,7 @@ def all_tables(runs):
         *pair_tables(runs, "threads", "Threads", "1", "2"),
         *pair_tables(runs, "sweep threads", "Threads, AliasLDA", "1", "2"),
         *arxiv_tables(runs),
+        *mixture_tables(runs),
         *pair_tables(runs, "native", "Built for this processor", "installed", "native"),
     ]
 

@@ -151,11 +151,39 @@ def experiments(quick=False):
         add(f"arxiv/{corpus}-{k}/AliasLDA", corpus, k, passes=20, score="last", **spec)
         add(f"arxiv/{corpus}-{k}/AliasLDA memory", corpus, k, passes=20, score="none", **spec)
 
+    found.extend(mixtures(quick))
+
     corpus, k = news[0]
     for repeat in range(3):
         for build in ("installed", "native"):
             key = f"native/{corpus}-{k}/{build}"
             ours(key, corpus, k, build=build, repeat=repeat, passes=laps, score="none")
+    return found
+
+
+def mixtures(quick=False):
+    """The measurements of mixtures, as :func:`experiments` returns them."""
+    found = []
+
+    def add(key, n_components, label, method="sparsepost", **spec):
+        spec = {"kind": "mixture", "corpus": "bsds500", "method": method, **spec}
+        found.append((f"{key}/bsds500-{n_components}/{label}", {"n_topics": n_components, **spec}))
+
+    n_samples, sizes = (5000, (20, 40)) if quick else (100_000, (200, 1600))
+    few = sizes[0]
+    for dtype in ("float64", "float32"):
+        add("mixture", few, f"scikit-learn {dtype}", "sklearn", n_samples=n_samples, dtype=dtype)
+        for level in (1, 4, 8, 16, None):
+            label = f"{'dense' if level is None else f'L={level}'} {dtype}"
+            options = {"sparsity_level": level, "learning_method": "batch"}
+            add("mixture", few, label, n_samples=n_samples, dtype=dtype, options=options)
+    for k in sizes:
+        for threads in (1, 2):
+            options = {"learning_method": "batch"}
+            spec = {"n_samples": n_samples, "dtype": "float32", "threads": threads}
+            add("mixture-size", k, f"{threads} threads", options=options, **spec)
+    spec = {"n_samples": n_samples if quick else None, "dtype": "float32", "threads": 2}
+    add("mixture-all", few if quick else 800, "memoized", passes=3 if quick else 10, **spec)
     return found
 
 

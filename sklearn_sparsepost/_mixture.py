@@ -687,10 +687,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """What a fit that stands at `state` leaves on the estimator."""
         model = self._model(state.dtype, len(state.stats["count"]))
         estimates, concentration = model.estimate(state.stats)
-        found = {
-            f"{name}_": value.astype(state.dtype)
-            for name, value in self._observation.attributes(estimates).items()
-        }
+        described = self._observation.attributes(estimates)
+        found = {f"{name}_": value.astype(state.dtype) for name, value in described.items()}
+        found["_estimate_names"] = tuple(described)
         found["weights_"] = self._allocation.weights(concentration).astype(state.dtype)
         if self.estimation != "ml":
             split = concentration.ndim == 2
@@ -706,15 +705,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     # ------------------------------------------------------------------ using a fitted model
 
+    def _attributes(self):
+        """The attributes that describe the components, without underscore."""
+        return {name: getattr(self, f"{name}_") for name in self._estimate_names}
+
     def _fitted_parts(self):
         """Estimates and weights' concentrations from the attributes."""
-        names = [name for name in vars(self) if name.endswith("_") and name[0] != "_"]
-        given = {name[:-1]: getattr(self, name) for name in names}
-        given = {
-            name: np.asarray(value, dtype=np.float64)
-            for name, value in given.items()
-            if name in _ESTIMATES
-        }
+        given = {name: value.astype(np.float64) for name, value in self._attributes().items()}
         estimates = self._observation.from_attributes(given)
         if self.estimation == "ml":
             return estimates, self.weights_.astype(np.float64)
@@ -859,9 +856,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         rng = check_random_state(random_state)
         weights = self.weights_.astype(np.float64)
         sizes = rng.multinomial(n_samples, weights / weights.sum())
-        attributes = {
-            name: getattr(self, f"{name}_") for name in _ESTIMATES if hasattr(self, f"{name}_")
-        }
+        attributes = self._attributes()
         drawn = [
             self._observation.draw(attributes, k, size, rng) for k, size in enumerate(sizes) if size
         ]
@@ -875,17 +870,6 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         if counts:  # scikit-learn's check of sparse input asks whatever has predict_proba for them
             tags.classifier_tags = ClassifierTags(multi_class=False)
         return tags
-
-
-# Attributes that describe the components.
-_ESTIMATES = (
-    "means",
-    "covariances",
-    "precisions_cholesky",
-    "mean_precision",
-    "degrees_of_freedom",
-    "concentration",
-)
 
 
 def _swapped(lap, model, corpus, state, bound, **options):

@@ -207,10 +207,10 @@ class MixtureModel:
 
     def tables(self, estimates, concentration):
         """The same from estimates."""
-        return (
-            self.observation.table(estimates, self.dtype),
-            self.allocation.log_weights(concentration),
-        )
+        table = self.observation.table(estimates, self.dtype)
+        log_weights = self.allocation.log_weights(concentration)
+        self.observation.settle(table, log_weights)
+        return table, log_weights
 
     def global_bound(self, stats, at=None, n_threads=1):
         """The bound of all data whose statistics are `stats` (paper 000, Eq. 3 and 18 - 24).

@@ -1,8 +1,6 @@
 """What the observations of a mixture look like inside a component.
 
-An observation model is a plug-in of a few functions, those of :class:`Observation`. Statistics add,
-estimates are a dict of arrays (the fitted attributes without their underscore), and a table is what
-the log-likelihood of rows is computed from.
+Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's own would be.
 """
 
 import numpy as np
@@ -12,118 +10,14 @@ from scipy.special import gammaln, multigammaln, psi
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
 from sklearn_sparsepost._suffstats import TopicCounts
+from sklearn_sparsepost.observations import BLOCK_SIZE, Observation
 
 LOG_2PI = np.log(2 * np.pi)
-# Values of a block of rows times components that should stay in cache.
-BLOCK_SIZE = 1 << 17
 # Stands for the log of 0 in the maximum likelihood of bits.
 LEAST_LOG_BIT = np.log(1e-12)
 # The search for the largest weights pays from so many components and features on, so many rows a
 # feature, and this many times more components than are kept.
 SEARCH_COMPONENTS, SEARCH_FEATURES, SEARCH_ROWS, SEARCH_SHARE = 16, 16, 16, 4
-
-
-class Observation:
-    """Base class of the observation models; every method here is one that a new model may define.
-
-    Parameters
-    ----------
-    estimation : {"bayes", "map", "ml"}
-        Posterior distributions, their modes, or maximum likelihood.
-    """
-
-    # Whether rows are CSR.
-    sparse = False
-    # Whether `best` profits from the components that were best before.
-    keeps_candidates = False
-
-    def __init__(self, estimation):
-        self.estimation = estimation
-
-    def empty(self, n_components):
-        """Statistics of no data: a dict of float64 arrays, components first."""
-        raise NotImplementedError
-
-    def prepare(self, rows):
-        """The rows as the other methods want them."""
-        return rows
-
-    def summarise(self, rows, resp):
-        """Statistics of rows under responsibilities, a CSR matrix of (n_rows, n_components)."""
-        raise NotImplementedError
-
-    def estimate(self, stats):
-        """What the statistics say of the components: a dict of arrays.
-
-        `stats` has the arrays of :meth:`empty` and ``count``, the expected number of observations.
-        """
-        raise NotImplementedError
-
-    def table(self, estimates, dtype, *, point=False):
-        """What :meth:`log_likelihood` needs: of E[log p(x | phi)], or of log p at the estimates."""
-        raise NotImplementedError
-
-    def log_likelihood(self, rows, table):
-        """Log-likelihood of prepared rows in each component, of shape (n_rows, n_components)."""
-        raise NotImplementedError
-
-    def log_base(self, rows):
-        """The part of the log-likelihood that is the same in every component, or None for 0."""
-        return None
-
-    def data_bound(self, stats, estimates):
-        """E[log p(x | z, phi)] of the data with these statistics, without :meth:`log_base`."""
-        raise NotImplementedError
-
-    def prior_bound(self, estimates):
-        """E[log p(phi) - log q(phi)]; of modes log p(phi), of maximum likelihood 0."""
-        raise NotImplementedError
-
-    def attributes(self, estimates):
-        """The fitted attributes, without underscore; by default the estimates."""
-        return dict(estimates)
-
-    def from_attributes(self, attributes):
-        """The estimates again."""
-        return dict(attributes)
-
-    def draw(self, attributes, component, size, rng):
-        """Draw some observations from one component."""
-        raise NotImplementedError
-
-    def best(self, rows, table, log_weights, level, start=None):
-        """The `level` largest posterior weights of each row.
-
-        Parameters
-        ----------
-        rows : ndarray or csr_array of shape (n_rows, n_features)
-            Prepared rows.
-        table : object
-            From :meth:`table`.
-        log_weights : ndarray of shape (n_components,)
-            E[log pi].
-        level : int
-            The sparsity level, at most the number of components.
-        start : ndarray of shape (n_rows, level), default=None
-            The components that were best before; a hint that changes nothing but the time.
-
-        Returns
-        -------
-        index : ndarray of shape (n_rows, level), int32
-            The components, ascending; of equal weights the lowest.
-        weight : ndarray of shape (n_rows, level)
-            ``log_weights + log_likelihood`` of these.
-        """
-        n_rows, n_components = rows.shape[0], len(log_weights)
-        index = np.empty((n_rows, level), dtype=np.int32)
-        weight = np.empty((n_rows, level), dtype=rows.dtype)
-        step = max(1, BLOCK_SIZE // n_components)
-        for first in range(0, n_rows, step):
-            block = slice(first, first + step)
-            found = self.log_likelihood(rows[block], table)
-            found += log_weights.astype(found.dtype)
-            index[block], weight[block] = topl_weights(found, level)
-        return index, weight
 
 
 # ---------------------------------------------------------------------------- Gaussians
@@ -393,6 +287,11 @@ class FullGaussian(_Gaussian):
         out += table["constant"].astype(out.dtype)
         return out
 
+    def settle(self, table, log_weights):
+        """Put the search's components in order."""
+        if table["search"] is not None:
+            table["search"].order(log_weights + table["constant"])
+
     def searches(self, n_components):
         """Whether bounds on the weights are worth their cost."""
         pays = n_components >= SEARCH_COMPONENTS and self.n_features >= SEARCH_FEATURES
@@ -403,7 +302,7 @@ class FullGaussian(_Gaussian):
         search = table["search"]
         if search is None or level * SEARCH_SHARE > len(log_weights):
             return super().best(rows, table, log_weights, level, start)
-        return search(rows, table, log_weights, level, start)
+        return search(rows, table, level, start)
 
     def draw(self, attributes, component, size, rng):
         """Draw from N(mean, covariance)."""
@@ -436,34 +335,44 @@ class _Search:
         self.whitening = axes / scales
         whitened = (axes * scales).T @ factors
         precision = whitened @ np.swapaxes(whitened, 1, 2)
-        basis = np.linalg.qr(precision @ precision)[0]
+        # Single precision is enough here: any orthonormal basis gives bounds.
+        square = precision.astype(np.float32)
+        square /= np.abs(square).max(axis=(1, 2), keepdims=True)
+        basis = np.linalg.qr(square @ square)[0].astype(np.float64)
         turned = np.swapaxes(basis, 1, 2) @ whitened
-        # The Cholesky factor from an LQ decomposition, which squares nothing.
-        lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
-        self.directions = np.swapaxes(basis @ lower, 1, 2)
-        self.offset = np.einsum("kpd,kd->kp", self.directions, means @ self.whitening)
-        self.size = np.sqrt((self.directions**2).sum(axis=2).max(axis=1)).astype(np.float32)
-        self.offset_size = np.abs(self.offset).max(axis=1).astype(np.float32)
-        self.n_near, self.n_far = D // 4, 5 * D // 8
+        try:
+            lower = np.linalg.cholesky(turned @ np.swapaxes(turned, 1, 2))
+        except np.linalg.LinAlgError:  # an LQ decomposition has the same factor, and always works
+            lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
+        directions = np.swapaxes(basis @ lower, 1, 2)
+        self.offset = np.einsum("kpd,kd->kp", directions, means @ self.whitening)
+        self.size = np.sqrt(np.einsum("kpd,kpd->kp", directions, directions).max(axis=1))
+        self.directions = directions.astype(np.float32)
+        self.ordered = None
 
-    def __call__(self, rows, table, log_weights, level, start=None):
-        """The largest weights of each row: see :meth:`Observation.best`."""
-        constant = log_weights + table["constant"]
+    def order(self, constant):
+        """Sort all by falling constants, the largest weights that components can have."""
         order = np.argsort(-constant, kind="stable").astype(np.int32)
-        near, far = slice(self.n_near), slice(self.n_near, self.n_far)
-        split = {
-            name: np.ascontiguousarray(array[order][:, part], dtype=np.float32)
-            for name, array, part in (
-                ("near", self.directions, near),
-                ("near_offset", self.offset, near),
-                ("far", self.directions, far),
-                ("far_offset", self.offset, far),
-            )
+        n_near = self.directions.shape[1] // 4
+        self.constant = constant
+        self.ordered = {
+            "order": order,
+            "near": np.ascontiguousarray(self.directions[order, :n_near]),
+            "near_offset": np.ascontiguousarray(self.offset[order, :n_near], dtype=np.float32),
+            "far": np.ascontiguousarray(self.directions[order, n_near:]),
+            "far_offset": np.ascontiguousarray(self.offset[order, n_near:], dtype=np.float32),
+            "size": self.size[order].astype(np.float32),
+            "offset_size": np.abs(self.offset).max(axis=1)[order].astype(np.float32),
+            "stages": np.array([n_near, 3 * n_near], dtype=np.int32),
         }
+        self.directions = self.offset = self.size = None  # once is enough
+
+    def __call__(self, rows, table, level, start=None):
+        """The largest weights of each row: see :meth:`Observation.best`."""
+        constant, order = self.constant, self.ordered["order"]
         white = (rows @ self.whitening.astype(rows.dtype)).astype(np.float32, copy=False)
         if start is None:
-            index = self._guess(white, split, constant[order], level)
-            index = order[index]
+            index = order[self._guess(white, constant[order], level)]
         else:
             index = start.astype(np.int32)
         weight = np.empty(index.shape, dtype=rows.dtype)
@@ -473,26 +382,25 @@ class _Search:
             table["offset"],
             constant,
             white,
-            order,
-            size=self.size[order],
-            offset_size=self.offset_size[order],
             index=index,
             weight=weight,
-            **split,
+            block=int(np.clip(4 * len(constant), 2048, 8192)),
+            **self.ordered,
         )
         sort_by_index(index, weight)
         return index, weight
 
-    def _guess(self, white, split, constant, level):
-        """The components of each row's largest bounds by the first directions."""
-        n_components, n_near, D = split["near"].shape
-        columns = split["near"].reshape(-1, D).T
+    def _guess(self, white, constant, level):
+        """The components, in order, of each row's largest bounds by the first directions."""
+        near, near_offset = self.ordered["near"], self.ordered["near_offset"]
+        n_components, n_near, D = near.shape
+        columns = near.reshape(-1, D).T
         index = np.empty((white.shape[0], level), dtype=np.int32)
         step = max(1, 4 * BLOCK_SIZE // (n_components * n_near))
         for first in range(0, white.shape[0], step):
             block = slice(first, first + step)
             bound = np.empty((len(white[block]), n_components), dtype=np.float32)
-            kernels.half_squares(white[block] @ columns, split["near_offset"], bound)
+            kernels.half_squares(white[block] @ columns, near_offset, bound)
             bound += constant.astype(np.float32)
             index[block] = topl_weights(bound, level)[0]
         return index

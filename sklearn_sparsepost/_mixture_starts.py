@@ -11,9 +11,11 @@ from sklearn.utils import check_array
 from sklearn_sparsepost import _seeding as seeding
 from sklearn_sparsepost._parallel import make_chunk, single_blas, whole_plan
 
-# Of more rows than this, a random part begins; random responsibilities are this many at most.
+# Of more rows than this, a random part begins. Random responsibilities are this many at most.
 START_ROWS = 50_000
 START_SIZE = 1 << 22
+# k-means++ chooses among this many rows, or so many a component.
+SEED_ROWS, SEEDS_EACH = 10_000, 5
 # Pseudo-counts a feature where counts are compared with probabilities.
 SMOOTHING = 0.03
 
@@ -127,6 +129,10 @@ def _labels(rows, n_components, means_init, weight, rng):
         if sparse:
             return seeding.bregman_kmeans_plusplus(rows, n_components, random_state=rng)[0]
         distinct, weight = _distinct_rows(rows, weight)
+        drawn = max(SEED_ROWS, SEEDS_EACH * n_components)
+        if len(distinct) > drawn:
+            held = np.sort(rng.choice(len(distinct), drawn, replace=False))
+            distinct, weight = distinct[held], weight[held]
         with single_blas():
             means, _ = kmeans_plusplus(
                 distinct,

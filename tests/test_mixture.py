@@ -15,6 +15,7 @@ from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost import _mixture_observation as observations
 from sklearn_sparsepost import _parallel as parallel
 from sklearn_sparsepost.callbacks import BoundMonitor, EarlyStopping, HeldoutMonitor
+from sklearn_sparsepost.observations import Observation
 
 METHODS = ["batch", "memoized", "online"]
 
@@ -222,9 +223,7 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
     rows = model.observation.prepare(X)
     search = model.observation.best
     assert table["search"] is not None
-    wanted, weight = observations.Observation.best(
-        model.observation, rows, table, log_weights, level
-    )
+    wanted, weight = Observation.best(model.observation, rows, table, log_weights, level)
     tolerance = 1e-9 if dtype == np.float64 else 2e-3
     rng = np.random.default_rng(3)
     poor = np.argsort(rng.random((len(rows), 40)), axis=1)[:, :level].astype(np.uint16)

@@ -15,7 +15,6 @@ import numpy as np
 
 
 cdef enum:
-    ROWS = 2048  # rows of a block: the more, the longer the products of a component's survivors
     TILE = 256  # rows of one product in the first stage, whose result should stay in cache
     GROUP = 16  # components of one product in the first stage
 
@@ -125,8 +124,10 @@ def best_weights(
     const float[:, ::1] far_offset,
     const float[::1] size,
     const float[::1] offset_size,
+    const int[::1] stages,
     int[:, ::1] index,
     floating[:, ::1] weight,
+    int block=2048,
 ):
     """The L largest weights of each row, constant_k - |rows P_k - offset_k|^2 / 2.
 
@@ -145,46 +146,50 @@ def best_weights(
     order : ndarray of shape (K,)
         Components by falling constant; the following arrays are in this order.
     near, far : ndarray of shape (K, p, D) and (K, q, D), float32
-        The first directions of each component, and some more: sums of squares along them never
+        The first directions of each component, and more of them: sums of squares along them never
         exceed the quadratic form.
     near_offset, far_offset : ndarray of shape (K, p) and (K, q), float32
         The means along these.
     size, offset_size : ndarray of shape (K,), float32
         The length of the longest direction, and the largest absolute offset.
+    stages : ndarray of shape (n_stages,), int32
+        How many of the directions `far` have been looked at after each stage, rising.
     index : ndarray of shape (n_rows, L), int32
         Different components to begin with; those of the result, in no order.
     weight : ndarray of shape (n_rows, L)
         Overwritten by the result's weights.
+    block : int, default=2048
+        Rows at a time: the more, the longer the products of a component's survivors.
 
     Returns
     -------
     n_bounds, n_more, n_exact : int
-        How many pairs were bounded by the first directions, by all, and computed.
+        How many pairs were bounded by the first directions, by more, and computed.
     """
     cdef int n_rows = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>constant.shape[0]
     cdef int L = <int>index.shape[1], p = <int>near.shape[1], q = <int>far.shape[1]
-    cdef int first, n, i, j, k, g, s, t, row, width, held, count, slot
-    cdef float root_p = sqrt(p), root_pq = sqrt(p + q), slack, length, partial
+    cdef int first, n, i, j, k, g, s, t, row, width, held, count, slot, stage, begin, more
+    cdef float root_p = sqrt(p), root, slack, length, partial
     cdef double room, reach
     cdef floating w
     cdef Py_ssize_t n_bounds = 0, n_more = 0, n_exact = 0
     kind = np.asarray(rows).dtype
-    cdef floating[:, ::1] gathered = np.empty((ROWS, D), kind), product = np.empty((ROWS, D), kind)
-    cdef float[:, ::1] sorted_white = np.empty((ROWS, D), np.float32)
-    cdef float[:, ::1] picked = np.empty((ROWS, D), np.float32)
-    cdef float[::1] projected = np.empty(max(TILE * GROUP * p, ROWS * q), np.float32)
-    cdef float[::1] norm = np.empty(ROWS, np.float32)
-    cdef double[::1] least = np.empty(ROWS)
-    cdef int[::1] by_least = np.empty(ROWS, np.int32)
-    cdef int[::1] pair_start = np.empty(K + 1, np.int32), pair = np.empty(ROWS * L, np.int32)
-    cdef int[:, ::1] survivor = np.empty((GROUP, ROWS), np.int32)
-    cdef float[:, ::1] sum_near = np.empty((GROUP, ROWS), np.float32)
-    cdef int[::1] n_survivors = np.empty(GROUP, np.int32), where = np.empty(ROWS, np.int32)
+    cdef floating[:, ::1] gathered = np.empty((block, D), kind), product = np.empty((block, D), kind)
+    cdef float[:, ::1] sorted_white = np.empty((block, D), np.float32)
+    cdef float[:, ::1] picked = np.empty((block, D), np.float32)
+    cdef float[::1] projected = np.empty(max(TILE * GROUP * p, block * q), np.float32)
+    cdef float[::1] norm = np.empty(block, np.float32)
+    cdef double[::1] least = np.empty(block)
+    cdef int[::1] by_least = np.empty(block, np.int32)
+    cdef int[::1] pair_start = np.empty(K + 1, np.int32), pair = np.empty(block * L, np.int32)
+    cdef int[:, ::1] survivor = np.empty((GROUP, block), np.int32)
+    cdef float[:, ::1] sum_near = np.empty((GROUP, block), np.float32)
+    cdef int[::1] n_survivors = np.empty(GROUP, np.int32), where = np.empty(block, np.int32)
     with nogil:
-        first = -ROWS
-        while first + ROWS < n_rows:
-            first += ROWS
-            n = min(ROWS, n_rows - first)
+        first = -block
+        while first + block < n_rows:
+            first += block
+            n = min(block, n_rows - first)
             # The candidates' weights, component by component.
             for k in range(K + 1):
                 pair_start[k] = 0
@@ -279,25 +284,36 @@ def best_weights(
                     if s == 0:
                         continue
                     n_more += s
-                    _gather(&sorted_white[0, 0], &survivor[k, 0], s, D, &picked[0, 0])
-                    _product(&picked[0, 0], &far[g + k, 0, 0], &projected[0], s, q, D)
-                    count = 0
-                    for i in range(s):
-                        t = survivor[k, i]
-                        room = constant[order[g + k]] - least[t]
-                        if room < 0:
-                            continue
-                        partial = sum_near[k, i] + _squares(
-                            &projected[i * q], &far_offset[g + k, 0], q
-                        )
-                        slack = norm[t] * size[g + k] + ROUNDING * offset_size[g + k]
-                        slack = <float>sqrt(2 * room) + root_pq * slack
-                        if partial <= slack * slack:
-                            survivor[k, count] = t
-                            where[count] = by_least[t]
-                            count = count + 1
-                    if count == 0:
+                    begin = 0
+                    for stage in range(stages.shape[0]):
+                        more = stages[stage] - begin
+                        root = sqrt(p + stages[stage])
+                        _gather(&sorted_white[0, 0], &survivor[k, 0], s, D, &picked[0, 0])
+                        _product(&picked[0, 0], &far[g + k, begin, 0], &projected[0], s, more, D)
+                        count = 0
+                        for i in range(s):
+                            t = survivor[k, i]
+                            room = constant[order[g + k]] - least[t]
+                            if room < 0:
+                                continue
+                            partial = sum_near[k, i] + _squares(
+                                &projected[i * more], &far_offset[g + k, begin], more
+                            )
+                            slack = norm[t] * size[g + k] + ROUNDING * offset_size[g + k]
+                            slack = <float>sqrt(2 * room) + root * slack
+                            if partial <= slack * slack:
+                                survivor[k, count] = t
+                                sum_near[k, count] = partial
+                                count = count + 1
+                        s = count
+                        begin = stages[stage]
+                        if s == 0:
+                            break
+                    if s == 0:
                         continue
+                    for i in range(s):
+                        where[i] = by_least[survivor[k, i]]
+                    count = s
                     n_exact += count
                     _gather(&rows[0, 0], &where[0], count, D, &gathered[0, 0])
                     _product(

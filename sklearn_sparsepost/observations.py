@@ -1,0 +1,332 @@
+"""The interface of observation models, to add your own to a mixture.
+
+:class:`~sklearn_sparsepost.SparseMixture` takes a callable that returns one of these as its
+`observation`.
+"""
+
+import numpy as np
+
+from sklearn_sparsepost._kernels._topl import topl_weights
+
+__all__ = ["Observation"]
+
+# Values of a block of rows times components that should stay in cache.
+BLOCK_SIZE = 1 << 17
+
+
+class Observation:
+    """What data look like inside a component of a mixture: the base class of the models.
+
+    A model turns rows and responsibilities into statistics, which add; statistics into estimates,
+    a dict of arrays; and estimates into a table from which log-likelihoods are computed. It must
+    define :meth:`empty`, :meth:`summarise`, :meth:`estimate`, :meth:`table`,
+    :meth:`log_likelihood`, :meth:`data_bound` and :meth:`prior_bound`; the other methods have
+    defaults. Its instances are pickled, and read by many threads at a time.
+
+    Parameters
+    ----------
+    estimation : {"bayes", "map", "ml"}, default="bayes"
+        Posterior distributions, their modes, or maximum likelihood.
+
+    Attributes
+    ----------
+    sparse : bool
+        Whether rows are CSR.
+
+    keeps_candidates : bool
+        Whether :meth:`best` profits from knowing the components that were best before.
+
+    rows_per_step : float
+        How many rows a table is used for; set by the estimator.
+
+    Examples
+    --------
+    Gaussians of variance 1 whose means have a Gaussian prior of variance 100.
+
+    >>> import numpy as np
+    >>> from sklearn_sparsepost import SparseMixture
+    >>> from sklearn_sparsepost.observations import Observation
+    >>> class Unit(Observation):
+    ...     def empty(self, n_components):
+    ...         return {"first": np.zeros(n_components), "second": np.zeros(n_components)}
+    ...
+    ...     def summarise(self, rows, resp):
+    ...         return {"first": resp.T @ rows[:, 0], "second": resp.T @ rows[:, 0] ** 2}
+    ...
+    ...     def estimate(self, stats):
+    ...         precision = 0.01 + stats.factor * stats["count"]
+    ...         means = (stats.factor * stats["first"] / precision)[:, None]
+    ...         return {"means": means, "mean_precision": precision}
+    ...
+    ...     def table(self, estimates, dtype, *, point=False):
+    ...         variance = 0 if point else 1 / estimates["mean_precision"]
+    ...         constant = -0.5 * (np.log(2 * np.pi) + estimates["means"][:, 0] ** 2 + variance)
+    ...         return constant.astype(dtype), estimates["means"].T.astype(dtype)
+    ...
+    ...     def log_likelihood(self, rows, table):
+    ...         constant, means = table
+    ...         return constant + rows @ means - 0.5 * rows**2
+    ...
+    ...     def data_bound(self, stats, estimates):
+    ...         constant, means = self.table(estimates, float)
+    ...         value = constant @ stats["count"] + means[0] @ stats["first"]
+    ...         return stats.factor * (value - 0.5 * stats["second"].sum())
+    ...
+    ...     def prior_bound(self, estimates):
+    ...         ratio = 0.01 / estimates["mean_precision"]
+    ...         square = 0.01 * estimates["means"][:, 0] ** 2
+    ...         return 0.5 * (np.log(ratio) - ratio - square + 1).sum()
+    >>> X = np.concatenate([np.linspace(-1, 1, 50), np.linspace(7, 9, 50)])[:, None]
+    >>> mixture = SparseMixture(2, observation=lambda *data: Unit(), random_state=0).fit(X)
+    >>> np.sort(mixture.means_.ravel()).round(2)
+    array([0., 8.])
+    """
+
+    sparse = False
+    keeps_candidates = False
+    rows_per_step = np.inf
+
+    def __init__(self, estimation="bayes"):
+        self.estimation = estimation
+
+    def empty(self, n_components):
+        """Return the statistics of no data.
+
+        Parameters
+        ----------
+        n_components : int
+            Number of components.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            Arrays of float64 zeros, components first.
+        """
+        raise NotImplementedError
+
+    def prepare(self, rows):
+        """Turn rows into what the other methods want.
+
+        Parameters
+        ----------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            The data.
+
+        Returns
+        -------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            By default the same.
+        """
+        return rows
+
+    def summarise(self, rows, resp):
+        """Sum statistics over rows.
+
+        Parameters
+        ----------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            Prepared rows.
+        resp : csr_array of shape (n_rows, n_components), float64
+            Responsibilities times weights of the rows.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            The arrays of :meth:`empty`.
+        """
+        raise NotImplementedError
+
+    def estimate(self, stats):
+        """Find what the statistics say of the components.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            ``stats.factor * stats[name]`` is the value of one of the arrays, or of "count", the
+            expected number of observations in each component.
+
+        Returns
+        -------
+        estimates : dict of str to ndarray
+            Parameters of posteriors, or point estimates; components first.
+        """
+        raise NotImplementedError
+
+    def table(self, estimates, dtype, *, point=False):
+        """Prepare the computation of log-likelihoods.
+
+        Parameters
+        ----------
+        estimates : dict of str to ndarray
+            From :meth:`estimate`.
+        dtype : dtype
+            Type of the rows.
+        point : bool, default=False
+            Whether the likelihood of the estimates is wanted instead of the expected one.
+
+        Returns
+        -------
+        table : object
+            Whatever :meth:`log_likelihood` needs.
+        """
+        raise NotImplementedError
+
+    def settle(self, table, log_weights):
+        """Hear of the components' weights before :meth:`best` is asked; by default do nothing.
+
+        Parameters
+        ----------
+        table : object
+            From :meth:`table`.
+        log_weights : ndarray of shape (n_components,)
+            Expected log-weights.
+        """
+
+    def log_likelihood(self, rows, table):
+        """Compute the log-likelihood of rows in each component.
+
+        Parameters
+        ----------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            Prepared rows.
+        table : object
+            From :meth:`table`.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows, n_components)
+            A new array, of the rows' type; finite.
+        """
+        raise NotImplementedError
+
+    def log_base(self, rows):
+        """Compute the part of the log-likelihood that is the same in every component.
+
+        Parameters
+        ----------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            Prepared rows.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rows,) or None
+            None, the default, for 0.
+        """
+        return None
+
+    def data_bound(self, stats, estimates):
+        """Compute the data's expected log-likelihood, without :meth:`log_base`.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            Statistics of the data.
+        estimates : dict of str to ndarray
+            From :meth:`estimate`, of these or other statistics.
+
+        Returns
+        -------
+        value : float
+            ``E[log p(x | z, phi)]``.
+        """
+        raise NotImplementedError
+
+    def prior_bound(self, estimates):
+        """Compute what the parameters themselves add to the bound.
+
+        Parameters
+        ----------
+        estimates : dict of str to ndarray
+            From :meth:`estimate`.
+
+        Returns
+        -------
+        value : float
+            ``E[log p(phi) - log q(phi)]``; of modes ``log p(phi)``, of maximum likelihood 0.
+        """
+        raise NotImplementedError
+
+    def attributes(self, estimates):
+        """Name the fitted attributes.
+
+        Parameters
+        ----------
+        estimates : dict of str to ndarray
+            From :meth:`estimate`.
+
+        Returns
+        -------
+        attributes : dict of str to ndarray
+            Names without underscore, and values; by default the estimates.
+        """
+        return dict(estimates)
+
+    def from_attributes(self, attributes):
+        """Find the estimates again.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            From :meth:`attributes`.
+
+        Returns
+        -------
+        estimates : dict of str to ndarray
+            As of :meth:`estimate`, at least what :meth:`table` needs.
+        """
+        return dict(attributes)
+
+    def draw(self, attributes, component, size, rng):
+        """Draw observations from one component.
+
+        Parameters
+        ----------
+        attributes : dict of str to ndarray
+            From :meth:`attributes`.
+        component : int
+            Which component.
+        size : int
+            How many observations.
+        rng : RandomState
+            Source of the draws.
+
+        Returns
+        -------
+        rows : ndarray of shape (size, n_features)
+            The observations.
+        """
+        raise NotImplementedError
+
+    def best(self, rows, table, log_weights, level, start=None):
+        """Find the largest posterior weights of each row.
+
+        Parameters
+        ----------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            Prepared rows.
+        table : object
+            From :meth:`table`.
+        log_weights : ndarray of shape (n_components,)
+            Expected log-weights.
+        level : int
+            How many are wanted, at most the number of components.
+        start : ndarray of shape (n_rows, level), default=None
+            The components that were best before; a hint that changes nothing but the time.
+
+        Returns
+        -------
+        index : ndarray of shape (n_rows, level), int32
+            The components, ascending; of equal weights the lowest.
+        weight : ndarray of shape (n_rows, level)
+            ``log_weights + log_likelihood`` of these.
+        """
+        n_rows, n_components = rows.shape[0], len(log_weights)
+        index = np.empty((n_rows, level), dtype=np.int32)
+        weight = np.empty((n_rows, level), dtype=rows.dtype)
+        step = max(1, BLOCK_SIZE // n_components)
+        for first in range(0, n_rows, step):
+            block = slice(first, first + step)
+            found = self.log_likelihood(rows[block], table)
+            found += log_weights.astype(found.dtype)
+            index[block], weight[block] = topl_weights(found, level)
+        return index, weight
