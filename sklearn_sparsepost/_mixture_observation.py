@@ -18,6 +18,8 @@ LEAST_LOG_BIT = np.log(1e-12)
 # The search for the largest weights pays from so many components and features on, so many rows a
 # feature, and this many times more components than are kept.
 SEARCH_COMPONENTS, SEARCH_FEATURES, SEARCH_ROWS, SEARCH_SHARE = 16, 16, 16, 4
+# The share of a component's directions that has been looked at after each stage of the search.
+SEARCH_STAGES = (0.375, 0.625, 1.0)
 
 
 # ---------------------------------------------------------------------------- Gaussians
@@ -353,7 +355,8 @@ class _Search:
     def order(self, constant):
         """Sort all by falling constants, the largest weights that components can have."""
         order = np.argsort(-constant, kind="stable").astype(np.int32)
-        n_near = self.directions.shape[1] // 4
+        first, *later = np.array(SEARCH_STAGES) * self.directions.shape[1]
+        n_near = int(first)
         self.constant = constant
         self.ordered = {
             "order": order,
@@ -363,7 +366,7 @@ class _Search:
             "far_offset": np.ascontiguousarray(self.offset[order, n_near:], dtype=np.float32),
             "size": self.size[order].astype(np.float32),
             "offset_size": np.abs(self.offset).max(axis=1)[order].astype(np.float32),
-            "stages": np.array([n_near, 3 * n_near], dtype=np.int32),
+            "stages": np.array([int(end) - n_near for end in later], dtype=np.int32),
         }
         self.directions = self.offset = self.size = None  # once is enough
 
@@ -384,7 +387,6 @@ class _Search:
             white,
             index=index,
             weight=weight,
-            block=int(np.clip(4 * len(constant), 2048, 8192)),
             **self.ordered,
         )
         sort_by_index(index, weight)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sklearn_sparsepost._kernels._topl import topl_responsibilities
+from sklearn_sparsepost._kernels._topl import topl_responsibilities, topl_weights
 
 # Few distinct values, so that ties are common; -inf is a legal log weight.
 VALUES = st.sampled_from([-np.inf, -30.0, -2.5, -1.0, -1.0, 0.0, 0.5, 3.0])
@@ -71,3 +71,15 @@ def test_threads_do_not_change_bits(dtype):
         topl_responsibilities(weights, 5, 1), topl_responsibilities(weights, 5, 3), strict=True
     ):
         assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("level", [1, 3, 40, 60])
+def test_topl_weights_are_the_largest_as_they_are(dtype, level):
+    rng = np.random.default_rng(0)
+    weight = np.round(rng.normal(size=(50, 40)), 1).astype(dtype)  # with ties
+    weight[3] = -np.inf
+    index, found = topl_weights(weight, level)
+    assert index.shape == found.shape == (50, min(level, 40))
+    for row, kept, values in zip(weight, index, found, strict=True):
+        np.testing.assert_array_equal(kept, reference.topl(row, level)[0])
+        np.testing.assert_array_equal(values, row[kept])

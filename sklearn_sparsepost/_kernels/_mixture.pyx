@@ -127,7 +127,7 @@ def best_weights(
     const int[::1] stages,
     int[:, ::1] index,
     floating[:, ::1] weight,
-    int block=2048,
+    int block=4096,
 ):
     """The L largest weights of each row, constant_k - |rows P_k - offset_k|^2 / 2.
 
@@ -158,7 +158,7 @@ def best_weights(
         Different components to begin with; those of the result, in no order.
     weight : ndarray of shape (n_rows, L)
         Overwritten by the result's weights.
-    block : int, default=2048
+    block : int, default=4096
         Rows at a time: the more, the longer the products of a component's survivors.
 
     Returns
@@ -174,7 +174,8 @@ def best_weights(
     cdef floating w
     cdef Py_ssize_t n_bounds = 0, n_more = 0, n_exact = 0
     kind = np.asarray(rows).dtype
-    cdef floating[:, ::1] gathered = np.empty((block, D), kind), product = np.empty((block, D), kind)
+    cdef floating[:, ::1] gathered = np.empty((block, D), kind)
+    cdef floating[:, ::1] product = np.empty((block, D), kind)
     cdef float[:, ::1] sorted_white = np.empty((block, D), np.float32)
     cdef float[:, ::1] picked = np.empty((block, D), np.float32)
     cdef float[::1] projected = np.empty(max(TILE * GROUP * p, block * q), np.float32)
