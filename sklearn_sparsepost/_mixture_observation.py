@@ -5,7 +5,7 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
-from scipy.special import gammaln, multigammaln, psi
+from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
@@ -242,8 +242,9 @@ class FullGaussian(_Gaussian):
 
     def _log_normaliser(self, nu, scale):
         D = self.n_features
-        log_det = np.linalg.slogdet(scale)[1]
-        log_gamma = np.array([multigammaln(0.5 * n, D) for n in np.ravel(nu)])
+        log_det = 2 * np.log(np.einsum("...ii->...i", np.linalg.cholesky(scale))).sum(axis=-1)
+        log_gamma = gammaln(0.5 * (np.asarray(nu)[..., None] - np.arange(D))).sum(axis=-1)
+        log_gamma = log_gamma + 0.25 * D * (D - 1) * np.log(np.pi)
         return 0.5 * nu * (log_det - D * np.log(2)) - log_gamma
 
     def _prior_trace(self, estimates):

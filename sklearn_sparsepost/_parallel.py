@@ -18,8 +18,8 @@ from sklearn_sparsepost._kernels._cpu import max_threads
 # Stored counts a chunk: small enough to stay in cache, large enough to hide the dispatch.
 CHUNK_SIZE = 1 << 17
 # Values and rows a chunk of a dense matrix: its statistics should cost little beside its rows.
-DENSE_CHUNK_SIZE = 1 << 20
-DENSE_CHUNK_ROWS = 1 << 14
+DENSE_CHUNK_SIZE = 1 << 19
+DENSE_CHUNK_ROWS = 1 << 13
 # Work below this is done before a second thread is awake.
 SMALL_WORK = 1 << 21
 # A batch is dealt in this many runs of neighbouring rows, so that sorted corpora are mixed.
