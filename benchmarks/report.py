@@ -306,6 +306,8 @@ def arxiv_tables(runs):
             for passes, seconds, score in zip(run.passes, run.seconds, run.scores, strict=True)
             if not np.isnan(score)
         ]
+        if not rows:
+            continue
         memory = {
             label.split()[0]: run.results[0]["peak_bytes"] / 2**20
             for label, run in labels.items()
