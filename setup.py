@@ -19,6 +19,7 @@ from setuptools.command.build_ext import build_ext
 DEBUG = os.environ.get("SPARSEPOST_DEBUG", "0") not in ("", "0")
 PACKAGE = Path("sklearn_sparsepost/_kernels")
 MSVC = sys.platform == "win32"
+N_JOBS = os.cpu_count() or 1
 X86_64 = platform.machine().lower() in ("x86_64", "amd64") and "arm64" not in os.environ.get(
     "ARCHFLAGS", ""
 )
@@ -110,6 +111,10 @@ def openmp_flags(compiler):
 
 
 class BuildExt(build_ext):
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or N_JOBS
+
     def build_extensions(self):
         flags = openmp_flags(self.compiler)
         if flags is None:
@@ -130,6 +135,7 @@ setup(
     ext_modules=cythonize(
         extensions(),
         build_dir="build/cython",
+        nthreads=0 if MSVC else N_JOBS,  # in processes, which on Windows would begin with this file
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,
