@@ -46,8 +46,6 @@ PEERS = [
     ("pyrmallet", "pyrmallet", {}, {"budget": 60}),
     ("pyrmallet learned priors", "pyrmallet", {"learn_priors": True}, {"budget": 60}),
 ]
-# Many minutes a pass, or a sweep.
-TOO_SLOW = {("newsgroups20", 800): ("sklearn online", "gensim", "gensim learned priors", "lda")}
 
 
 def experiments(quick=False):
@@ -88,8 +86,6 @@ def experiments(quick=False):
                 key = f"curves/{corpus}-{k}/{label}"
                 ours(key, corpus, k, options=options, repeat=repeat, **spec)
         for label, method, options, limits in [*SAMPLED, *PEERS]:
-            if label in TOO_SLOW.get((corpus, k), ()):
-                continue
             limits = {"budget": 3} if quick else limits
             add(f"curves/{corpus}-{k}/{label}", corpus, k, method=method, options=options, **limits)
 
