@@ -60,6 +60,7 @@ def curve(
     seed=0,
     score="every",
     own_score=False,
+    share=1,
     **limits,
 ):
     """Train one method and note time, passes and score at checkpoints.
@@ -76,6 +77,8 @@ def curve(
         Which checkpoints the judge scores.
     own_score : bool, default=False
         Whether to score by the estimator's own `score` in the end.
+    share : int, default=1
+        One in how many training documents to take, from the first on.
     **limits
         `budget`, `passes`, `at_least` of the clock.
 
@@ -85,6 +88,7 @@ def curve(
         The checkpoints and what else there is to tell.
     """
     X, X_test = corpora.load(corpus)
+    X = X if share == 1 else X[: X.shape[0] // share]
     judge = corpora.judge()
     clock = peers.Clock(
         None if score == "none" else lambda topics: float(judge.score(topics, X_test)),

@@ -1,7 +1,7 @@
 """Tables and the figure from the results: ``python benchmarks/report.py [FOLDER]``.
 
-Writes `tables.md` and `heldout_against_time.png` beside the results, and the same tables for the
-user guide of the documentation.
+Writes `tables.md`, `heldout_against_time.png` and `sweep_seconds.png` beside the results, and the
+same tables for the user guide of the documentation.
 """
 
 import json
@@ -226,6 +226,64 @@ def sweep_tables(runs):
     return [Table(f"Gibbs samplers: {corpus}", note, header, rows)]
 
 
+def growth(runs):
+    """Seconds of a sweep: {"topics" or "size": [(topics or tokens, {sampler: seconds})]}."""
+    by_topics = [
+        (int(name.rpartition("-")[2]), {label: run.lap for label, run in labels.items()})
+        for name, labels in read(runs, "over topics").items()
+    ]
+    by_size = {}
+    for labels in read(runs, "over size").values():
+        for label, run in labels.items():
+            row = by_size.setdefault(run.results[0]["n_tokens"], {})
+            row[label.split()[0]] = run.lap
+    pair = {"alias", "sparse"}
+    return {
+        "topics": [row for row in by_topics if pair <= row[1].keys()],
+        "size": [row for row in sorted(by_size.items()) if pair <= row[1].keys()],
+    }
+
+
+def growth_tables(runs):
+    """The samplers "alias" and "sparse" over topics and over the size of the corpus."""
+    tables = []
+    for what, rows in growth(runs).items():
+        experiment = f"over {what}"
+        corpus, _, topics = next(iter(read(runs, experiment)), "--").rpartition("-")
+        title = f"Seconds of a sweep over {what}: {corpus}"
+        title += "" if what == "topics" else f", {topics} topics"
+        unit = "topics" if what == "topics" else "M tokens"
+        cells = [
+            [
+                f"{size}" if what == "topics" else _number(size / 1e6),
+                _number(laps["alias"]),
+                _number(laps["sparse"]),
+                _number(laps["sparse"] / laps["alias"]),
+            ]
+            for size, laps in rows
+        ]
+        note = "Medians of the sweeps from the third on. Tables are built anew in each of them."
+        if cells:
+            tables.append(Table(title, note, [unit, "alias", "sparse", "sparse / alias"], cells))
+    return tables
+
+
+def sampler_start_tables(runs):
+    """What each start of AliasLDA is worth."""
+    tables = []
+    for name, labels in read(runs, "starts").items():
+        times = (3, 10, 30)
+        rows = [
+            [label, _number(run.seconds[0])]
+            + ["-" if t < run.seconds[0] else _score(run.score_at(t)) for t in times]
+            for label, run in labels.items()
+        ]
+        header = ["init", "first sweep done at s", *(f"score at {t} s" for t in times)]
+        note = "array: the topics of three passes of SparseLDA, whose time is included."
+        tables.append(Table(f"Starts of AliasLDA: {_corpus(name)}", note, header, rows))
+    return tables
+
+
 def start_tables(runs):
     """Seconds until the first pass."""
     rows = [
@@ -356,6 +414,8 @@ def all_tables(runs):
     return [
         *curve_tables(runs),
         *sweep_tables(runs),
+        *growth_tables(runs),
+        *sampler_start_tables(runs),
         *lap_tables(runs),
         *start_tables(runs),
         *seed_tables(runs),
@@ -406,11 +466,36 @@ def rst(tables, machine):
 # ---------------------------------------------------------------------- the figure
 
 
+def draw_growth(runs, path):
+    """Seconds of a sweep over topics and over tokens, as Li et al. 2014 show them."""
+    import matplotlib.pyplot as plt
+
+    panels = {what: rows for what, rows in growth(runs).items() if rows}
+    if not panels:
+        return
+    fig, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 3.8), squeeze=False)
+    for ax, (what, rows) in zip(axes[0], panels.items(), strict=True):
+        at = [size for size, _ in rows]
+        for sampler, colour in (("sparse", "#ee7733"), ("alias", "#0077bb")):
+            ax.plot(at, [laps[sampler] for _, laps in rows], "o-", color=colour, label=sampler)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xticks(at, [f"{size:,}" if what == "topics" else f"{size / 1e6:.1f}" for size in at])
+        ax.minorticks_off()
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        corpus = next(iter(read(runs, f"over {what}")))
+        ax.set_title(corpus.rpartition("-")[0] if what == "topics" else _corpus(corpus))
+        ax.set_xlabel("topics" if what == "topics" else "million tokens")
+        ax.set_ylabel("seconds a sweep")
+        ax.grid(alpha=0.25)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].legend(frameon=False)
+    fig.tight_layout()
+    fig.savefig(path, dpi=150)
+
+
 def draw(runs, path):
     """Held-out score against training time, a panel a corpus."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     curves = read(runs, "curves")
@@ -467,6 +552,9 @@ def draw(runs, path):
 
 def main():
     """Read the results of a folder and write everything."""
+    import matplotlib
+
+    matplotlib.use("Agg")
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results"
     record = json.loads((folder / "results.json").read_text())
     tables = all_tables(record["runs"])
@@ -475,6 +563,7 @@ def main():
     guide = GUIDE if folder.resolve() == HERE / "results" else folder / GUIDE.name
     guide.write_text(rst(tables, record["machine"]))
     draw(record["runs"], folder / "heldout_against_time.png")
+    draw_growth(record["runs"], folder / "sweep_seconds.png")
     for key, result in record["runs"].items():
         if "error" in result:
             print(f"{key} failed: {result['error']}")
