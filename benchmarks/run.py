@@ -207,23 +207,38 @@ def mixtures(quick=False):
     """The measurements of mixtures, as :func:`experiments` returns them."""
     found = []
 
-    def add(key, n_components, label, method="sparsepost", **spec):
-        spec = {"kind": "mixture", "corpus": "bsds500", "method": method, **spec}
+    def add(key, n_components, label, method="sparsepost", kind="mixture", **spec):
+        spec = {"kind": kind, "corpus": "bsds500", "method": method, **spec}
         found.append((f"{key}/bsds500-{n_components}/{label}", {"n_topics": n_components, **spec}))
 
-    n_samples, sizes = (5000, (20, 40)) if quick else (100_000, (200, 1600))
+    n_samples, sizes = (5000, (20, 40)) if quick else (100_000, (200, 400, 800, 1600))
     few = sizes[0]
+    neighbours = {"sparsity_level": 4, "n_neighbors": 8, "learning_method": "batch"}
+    # Enough passes to go on for as long as scikit-learn's few take.
+    maximum = {"sparsity_level": 8, "estimation": "ml"}
     for dtype in ("float64", "float32"):
-        add("mixture", few, f"scikit-learn {dtype}", "sklearn", n_samples=n_samples, dtype=dtype)
+        spec = {"n_samples": n_samples, "dtype": dtype}
+        add("mixture", few, f"scikit-learn {dtype}", "sklearn", **spec)
         for level in (1, 4, 8, 16, None):
             label = f"{'dense' if level is None else f'L={level}'} {dtype}"
             options = {"sparsity_level": level, "learning_method": "batch"}
-            add("mixture", few, label, n_samples=n_samples, dtype=dtype, options=options)
+            add("mixture", few, label, options=options, **spec)
+        add("mixture", few, f"L=4, 8 neighbours {dtype}", options=neighbours, **spec)
+        for learning in ("batch", "memoized"):
+            label = f"L=8, ml, {learning} {dtype}"
+            options = {**maximum, "learning_method": learning}
+            add("mixture", few, label, options=options, passes=40, **spec)
+    spec = {"n_samples": n_samples, "dtype": "float64"}
+    add("mixture-distance", few, "dense", kind="responsibilities", **spec)
     for k in sizes:
-        for threads in (1, 2):
-            options = {"learning_method": "batch"}
-            spec = {"n_samples": n_samples, "dtype": "float32", "threads": threads}
-            add("mixture-size", k, f"{threads} threads", options=options, **spec)
+        for dtype in ("float64", "float32"):
+            spec = {"n_samples": n_samples, "dtype": dtype, "score": False}
+            for threads, more in ((1, {}), (2, {}), (1, {"n_neighbors": 8})):
+                label = f"{threads} thread{'s' * (threads > 1)}{', 8 neighbours' * bool(more)}"
+                options = {"learning_method": "batch", **more}
+                add(
+                    "mixture-size", k, f"{label}, {dtype}", options=options, threads=threads, **spec
+                )
     spec = {"n_samples": n_samples if quick else None, "dtype": "float32", "threads": 2}
     add("mixture-all", few if quick else 800, "memoized", passes=3 if quick else 10, **spec)
     return found
