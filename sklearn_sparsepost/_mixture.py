@@ -487,6 +487,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     def _model(self, dtype, n_components, rows_per_step=np.inf, n_slots=0):
         self._observation.rows_per_step = rows_per_step
         self._observation.n_neighbors = self.n_neighbors
+        self._observation.n_jobs = self.n_jobs
         return MixtureModel(
             self._observation, self._allocation, n_components, self.sparsity_level, dtype, n_slots
         )

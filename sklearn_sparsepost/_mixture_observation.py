@@ -9,6 +9,7 @@ from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
+from sklearn_sparsepost._parallel import map_slices
 from sklearn_sparsepost._suffstats import TopicCounts
 from sklearn_sparsepost.observations import Observation
 
@@ -216,17 +217,19 @@ class FullGaussian(_Gaussian):
 
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
+
+        def invert(held):
+            lower = np.linalg.cholesky(covariances[held])
+            return [dtrtri(factor, lower=1)[0].T for factor in lower]
+
         try:
-            lower = np.linalg.cholesky(covariances)
+            parts = map_slices(invert, len(covariances), self.n_jobs)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "some components have covariances that are not positive definite: raise "
                 "reg_covar, lower n_components, or use a prior (estimation='bayes' or 'map')"
             ) from None
-        factors = np.empty_like(lower)
-        for k, factor in enumerate(lower):
-            factors[k] = dtrtri(factor, lower=1)[0].T
-        return factors
+        return np.array([factor for part in parts for factor in part])
 
     def _point_log_det(self, estimates):
         diagonal = np.einsum("kii->ki", estimates["precisions_cholesky"])
@@ -277,7 +280,7 @@ class FullGaussian(_Gaussian):
             "constant": self._constant(estimates, point),
             "factors": _padded(factors, dtype),
             "offset": _padded(offset, dtype),
-            "search": _Search(estimates) if searches else None,
+            "search": _Search(estimates, self.n_jobs) if searches else None,
             "affinity": self._affinity(estimates) if truncated and not point else None,
         }
 
@@ -359,28 +362,20 @@ class _Search:
     ----------
     estimates : dict of str to ndarray
         Of the components.
+    n_jobs : int or None
+        Threads over components.
     """
 
-    def __init__(self, estimates):
+    def __init__(self, estimates, n_jobs):
         factors, means = estimates["precisions_cholesky"], estimates["means"]
-        K, D = means.shape
         share = estimates["degrees_of_freedom"] / estimates["degrees_of_freedom"].sum()
         pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
         variances, axes = np.linalg.eigh(pooled)
         scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))
         self.whitening = axes / scales
-        whitened = (axes * scales).T @ factors
-        precision = whitened @ np.swapaxes(whitened, 1, 2)
-        # Single precision is enough here: any orthonormal basis gives bounds.
-        square = precision.astype(np.float32)
-        square /= np.abs(square).max(axis=(1, 2), keepdims=True)
-        basis = np.linalg.qr(square @ square)[0].astype(np.float64)
-        turned = np.swapaxes(basis, 1, 2) @ whitened
-        try:
-            lower = np.linalg.cholesky(turned @ np.swapaxes(turned, 1, 2))
-        except np.linalg.LinAlgError:  # an LQ decomposition has the same factor, and always works
-            lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
-        directions = basis @ lower
+        turn = (axes * scales).T
+        parts = map_slices(lambda held: _telling(turn @ factors[held]), len(factors), n_jobs)
+        directions = np.concatenate(parts)
         self.offset = np.einsum("kdp,kd->kp", directions, means @ self.whitening)
         self.size = np.sqrt(np.einsum("kdp,kdp->kp", directions, directions).max(axis=1))
         self.directions = directions.astype(np.float32)
@@ -419,6 +414,21 @@ class _Search:
         )
         sort_by_index(index, weight)
         return index, weight
+
+
+def _telling(factors):
+    """Factors of the same precisions whose first columns have most of the quadratic form."""
+    precision = factors @ np.swapaxes(factors, 1, 2)
+    # Single precision is enough here: any orthonormal basis gives bounds.
+    square = precision.astype(np.float32)
+    square /= np.abs(square).max(axis=(1, 2), keepdims=True)
+    basis = np.linalg.qr(square @ square)[0].astype(np.float64)
+    turned = np.swapaxes(basis, 1, 2) @ factors
+    try:
+        lower = np.linalg.cholesky(turned @ np.swapaxes(turned, 1, 2))
+    except np.linalg.LinAlgError:  # an LQ decomposition has the same factor, and always works
+        lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
+    return basis @ lower
 
 
 def _padded(columns, dtype):

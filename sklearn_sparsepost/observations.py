@@ -39,8 +39,8 @@ class Observation:
     rows_per_step : float
         How many rows a table is used for; set by the estimator.
 
-    n_neighbors : int or None
-        The estimator's parameter; set by it.
+    n_neighbors, n_jobs : int or None
+        The estimator's parameters; set by it.
 
     Examples
     --------
@@ -89,6 +89,7 @@ class Observation:
     keeps_candidates = False
     rows_per_step = np.inf
     n_neighbors = None
+    n_jobs = None
 
     def __init__(self, estimation="bayes"):
         self.estimation = estimation
