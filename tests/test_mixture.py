@@ -122,15 +122,20 @@ def bytes_of(mixture, X):
 def small_chunks(monkeypatch):
     monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 4096)
     monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 256)
+    monkeypatch.setattr(parallel, "SLICE", 8)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_same_bytes_for_any_number_of_workers(patches, method, small_chunks):
+WITH_NEIGHBORS = [*((method, None) for method in METHODS), ("batch", 4), ("memoized", 4)]
+
+
+@pytest.mark.parametrize("method, n_neighbors", WITH_NEIGHBORS)
+def test_same_bytes_for_any_number_of_workers(patches, method, n_neighbors, small_chunks):
     found = {
         bytes_of(
             SparseMixture(
                 20,
                 sparsity_level=3,
+                n_neighbors=n_neighbors,
                 learning_method=method,
                 batch_size=500,
                 n_batches=3,
@@ -153,10 +158,11 @@ def test_same_bytes_in_processes(patches, small_chunks):
         assert bytes_of(clone(mixture).fit(patches), patches) == threads
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_warm_start_goes_on_exactly(patches, method):
+@pytest.mark.parametrize("method, n_neighbors", WITH_NEIGHBORS)
+def test_warm_start_goes_on_exactly(patches, method, n_neighbors):
     options = {
         "learning_method": method,
+        "n_neighbors": n_neighbors,
         "assume_centered": True,
         "tol": 0,
         "random_state": 0,
