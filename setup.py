@@ -72,7 +72,7 @@ def extensions():
                 Extension(
                     f"sklearn_sparsepost._kernels.{name}{suffix}",
                     [str(PACKAGE / f"{name}{suffix}.pyx")],
-                    include_dirs=[np.get_include()],
+                    include_dirs=[np.get_include(), str(PACKAGE)],
                     extra_compile_args=[*FAST, *flags],
                 )
             )

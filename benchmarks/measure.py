@@ -60,6 +60,7 @@ def curve(
     seed=0,
     score="every",
     own_score=False,
+    share=1,
     **limits,
 ):
     """Train one method and note time, passes and score at checkpoints.
@@ -76,6 +77,8 @@ def curve(
         Which checkpoints the judge scores.
     own_score : bool, default=False
         Whether to score by the estimator's own `score` in the end.
+    share : int, default=1
+        One in how many training documents to take, from the first on.
     **limits
         `budget`, `passes`, `at_least` of the clock.
 
@@ -85,6 +88,7 @@ def curve(
         The checkpoints and what else there is to tell.
     """
     X, X_test = corpora.load(corpus)
+    X = X if share == 1 else X[: X.shape[0] // share]
     judge = corpora.judge()
     clock = peers.Clock(
         None if score == "none" else lambda topics: float(judge.score(topics, X_test)),
@@ -157,6 +161,7 @@ def mixture(
     passes=5,
     threads=1,
     seed=0,
+    score=True,
 ):
     """Train a mixture of zero-mean Gaussians on image patches.
 
@@ -176,6 +181,8 @@ def mixture(
         Options of SparseMixture.
     passes, threads, seed : int
         Passes over the data, workers, and the seed.
+    score : bool, default=True
+        Whether to score after each pass, or after the last only.
 
     Returns
     -------
@@ -184,7 +191,7 @@ def mixture(
     """
     assert corpus == "bsds500"
     X = corpora.patches("train", n_samples).astype(dtype)
-    X_test = corpora.patches("val", 20_000).astype(dtype)
+    X_test = corpora.patches("val", 20_000 if score else 100).astype(dtype)
     train = _scikit_learns_mixture if method == "sklearn" else _our_mixture
     rows = train(X, X_test, n_topics, passes, threads, seed, options or {})
     return {"checkpoints": rows, "peak_bytes": peers.peak_bytes(), "n_samples": len(X)}
@@ -224,7 +231,43 @@ def _scikit_learns_mixture(X, X_test, n_components, passes, threads, seed, optio
     return rows
 
 
-KINDS = {"curve": curve, "transform": transform, "mixture": mixture, "machine": machine}
+def responsibilities(corpus, n_topics, method, *, n_samples, dtype, passes=5, threads=1):
+    """How far L-sparse responsibilities are from dense ones, the components being the same.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, n_samples, dtype, passes, threads
+        As for :func:`mixture`.
+
+    Returns
+    -------
+    result : dict
+        For each L half the sum of absolute differences, a mean over held-out patches: at most 1.
+    """
+    assert (corpus, method) == ("bsds500", "sparsepost")
+    from sklearn_sparsepost import SparseMixture
+
+    X = corpora.patches("train", n_samples).astype(dtype)
+    X_test = corpora.patches("val", 20_000).astype(dtype)
+    options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
+    mixture = SparseMixture(
+        n_topics, sparsity_level=None, n_jobs=threads, random_state=0, **options
+    )
+    dense = mixture.fit(X).predict_proba(X_test)
+    distance = {}
+    for level in (1, 2, 4, 8, 16, 32):
+        resp = mixture.set_params(sparsity_level=level).predict_proba(X_test)
+        distance[level] = float(0.5 * np.abs(resp - dense).sum(axis=1).mean())
+    return {"distance": distance}
+
+
+KINDS = {
+    "curve": curve,
+    "transform": transform,
+    "mixture": mixture,
+    "responsibilities": responsibilities,
+    "machine": machine,
+}
 
 if __name__ == "__main__":
     spec = json.loads(sys.argv[1])

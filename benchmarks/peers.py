@@ -168,10 +168,24 @@ def sparsepost(X, n_topics, clock, *, threads, seed=0, **options):
     return _fit_ours(SparseLDA, X, n_topics, clock, seed, {"tol": 0, **options})
 
 
-def aliaslda(X, n_topics, clock, *, threads, seed=0, **options):
-    """AliasLDA with any parameters; samples are averaged after 30 sweeps, the start is timed."""
-    from sklearn_sparsepost import AliasLDA
+def aliaslda(X, n_topics, clock, *, threads, seed=0, init_passes=0, **options):
+    """AliasLDA with any parameters; samples are averaged after 30 sweeps, the start is timed.
 
+    With `init_passes` it starts at the topics of so many passes of SparseLDA, on the clock.
+    """
+    from sklearn_sparsepost import AliasLDA, SparseLDA
+
+    if init_passes:
+        first = SparseLDA(
+            n_topics,
+            topic_word_prior=ETA,
+            max_iter=init_passes,
+            evaluate_every=0,
+            random_state=seed,
+        )
+        clock.start()
+        options["init"] = first.fit(X).topic_word_distr_
+        clock.stop()
     return _fit_ours(AliasLDA, X, n_topics, clock, seed, {"burn_in": 30, **options})
 
 

@@ -89,15 +89,7 @@ def experiments(quick=False):
             limits = {"budget": 3} if quick else limits
             add(f"curves/{corpus}-{k}/{label}", corpus, k, method=method, options=options, **limits)
 
-    for k in (10, 20) if quick else (200, 800, 3200):
-        corpus = news[0][0]
-        for sampler in ("auto", "alias", "sparse", "cycle", "dense"):
-            spec = {"method": "aliaslda", "options": {"sampler": sampler}, "passes": 15}
-            add(f"sweeps/{corpus}-{k}/{sampler}", corpus, k, score="none", **spec)
-        if k < 3200:  # a sweep of minutes
-            for method in ("tomotopy", "pyrmallet"):
-                spec = {"method": method, "budget": 1 if quick else 15, "score": "none"}
-                add(f"sweeps/{corpus}-{k}/{method}", corpus, k, **spec)
+    found.extend(samplers(quick))
 
     for k in (10, 20) if quick else (200, 400, 800, 1600):
         for level in (1, 4, 8, 16, None):
@@ -130,8 +122,6 @@ def experiments(quick=False):
             for threads in (1, 2):
                 spec = {"threads": threads, "repeat": repeat, "passes": laps, "score": "none"}
                 ours(f"threads/{corpus}-{k}/{threads}", corpus, k, **spec)
-                spec |= {"method": "aliaslda", "passes": 3 * laps}
-                add(f"sweep threads/{corpus}-{k}/{threads}", corpus, k, **spec)
 
     for corpus, k in large:
         for learning in ("online", "memoized"):
@@ -141,11 +131,6 @@ def experiments(quick=False):
             # The judge needs memory, too; the peak is from a training without it.
             spec = {"passes": 2, "score": "none", "threads": 2}
             ours(f"{key} memory", corpus, k, options=options, **spec)
-
-    for corpus, k in small if quick else [("arxiv300k", 1000)]:
-        spec = {"method": "aliaslda", "options": {"max_iter": 20}, "threads": 2}
-        add(f"arxiv/{corpus}-{k}/AliasLDA", corpus, k, passes=20, score="last", **spec)
-        add(f"arxiv/{corpus}-{k}/AliasLDA memory", corpus, k, passes=20, score="none", **spec)
 
     found.extend(mixtures(quick))
 
@@ -157,27 +142,103 @@ def experiments(quick=False):
     return found
 
 
+def samplers(quick=False):
+    """The measurements of samplers alone, as :func:`experiments` returns them."""
+    found = []
+
+    def add(key, corpus, n_topics, label, method="aliaslda", *, repeat=0, **spec):
+        key = f"{key}/{corpus}-{n_topics}/{label}" + (f"#{repeat}" if repeat else "")
+        spec = {"kind": "curve", "method": method, "score": "none", **spec}
+        found.append((key, {"corpus": corpus, "n_topics": n_topics, **spec}))
+
+    news, arxiv = ("kos", "kos") if quick else ("newsgroups20", "arxiv300k")
+    few, some, many = (10, 20, 40) if quick else (200, 800, 3200)
+
+    for k in (few, some, many):
+        for repeat in range(3):
+            # The others need many seconds a sweep with many topics.
+            once = () if k == many and repeat else ("sparse", "cycle", "dense")
+            for sampler in ("auto", "alias", *once):
+                spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
+                add("sweeps", news, k, sampler, **spec)
+            for method in ("tomotopy",) if repeat else ("tomotopy", "pyrmallet"):
+                if k < many:
+                    spec = {"budget": 1 if quick else 15, "repeat": repeat}
+                    add("sweeps", news, k, method, method, **spec)
+
+    for k in (few, some):
+        for repeat in range(3):
+            for threads in (1, 2):
+                spec = {"threads": threads, "repeat": repeat, "passes": 24}
+                add("sweep threads", news, k, f"{threads}", **spec)
+
+    # Li et al. 2014 show the time of a sweep over topics and over the size of the corpus.
+    for sampler in ("alias", "sparse"):
+        spec = {"options": {"sampler": sampler}, "passes": 5}
+        for k in (8, 16) if quick else (256, 512, 1024, 2048, 4096):
+            add("over topics", news, k, sampler, **spec)
+        for share in (32, 8, 2):
+            add(
+                "over size",
+                arxiv,
+                few if quick else 1000,
+                f"{sampler} 1:{share}",
+                share=share,
+                **spec,
+            )
+
+    budget = 2 if quick else 30
+    for label, options in (
+        ("random", {"init": "random"}),
+        ("k-means++", {}),
+        ("anchor", {"init": "anchor"}),
+        ("array", {"init_passes": 3}),
+    ):
+        add("starts", news, few, label, options=options, budget=budget, score="every")
+
+    k = few if quick else 1000
+    spec = {"options": {"max_iter": 20}, "threads": 2, "passes": 20}
+    add("arxiv", arxiv, k, "AliasLDA", **{**spec, "score": "last"})
+    add("arxiv", arxiv, k, "AliasLDA memory", **spec)
+    return found
+
+
 def mixtures(quick=False):
     """The measurements of mixtures, as :func:`experiments` returns them."""
     found = []
 
-    def add(key, n_components, label, method="sparsepost", **spec):
-        spec = {"kind": "mixture", "corpus": "bsds500", "method": method, **spec}
+    def add(key, n_components, label, method="sparsepost", kind="mixture", **spec):
+        spec = {"kind": kind, "corpus": "bsds500", "method": method, **spec}
         found.append((f"{key}/bsds500-{n_components}/{label}", {"n_topics": n_components, **spec}))
 
-    n_samples, sizes = (5000, (20, 40)) if quick else (100_000, (200, 1600))
+    n_samples, sizes = (5000, (20, 40)) if quick else (100_000, (200, 400, 800, 1600))
     few = sizes[0]
+    neighbours = {"sparsity_level": 4, "n_neighbors": 8, "learning_method": "batch"}
+    # Enough passes to go on for as long as scikit-learn's few take.
+    maximum = {"sparsity_level": 8, "estimation": "ml"}
     for dtype in ("float64", "float32"):
-        add("mixture", few, f"scikit-learn {dtype}", "sklearn", n_samples=n_samples, dtype=dtype)
+        spec = {"n_samples": n_samples, "dtype": dtype}
+        add("mixture", few, f"scikit-learn {dtype}", "sklearn", **spec)
         for level in (1, 4, 8, 16, None):
             label = f"{'dense' if level is None else f'L={level}'} {dtype}"
             options = {"sparsity_level": level, "learning_method": "batch"}
-            add("mixture", few, label, n_samples=n_samples, dtype=dtype, options=options)
+            add("mixture", few, label, options=options, **spec)
+        add("mixture", few, f"L=4, 8 neighbours {dtype}", options=neighbours, **spec)
+        for learning in ("batch", "memoized"):
+            label = f"L=8, ml, {learning} {dtype}"
+            options = {**maximum, "learning_method": learning}
+            add("mixture", few, label, options=options, passes=40, **spec)
+    spec = {"n_samples": n_samples, "dtype": "float64"}
+    add("mixture-distance", few, "dense", kind="responsibilities", **spec)
     for k in sizes:
-        for threads in (1, 2):
-            options = {"learning_method": "batch"}
-            spec = {"n_samples": n_samples, "dtype": "float32", "threads": threads}
-            add("mixture-size", k, f"{threads} threads", options=options, **spec)
+        for dtype in ("float64", "float32"):
+            spec = {"n_samples": n_samples, "dtype": dtype, "score": False}
+            for threads, more in ((1, {}), (2, {}), (1, {"n_neighbors": 8})):
+                label = f"{threads} thread{'s' * (threads > 1)}{', 8 neighbours' * bool(more)}"
+                options = {"learning_method": "batch", **more}
+                add(
+                    "mixture-size", k, f"{label}, {dtype}", options=options, threads=threads, **spec
+                )
     spec = {"n_samples": n_samples if quick else None, "dtype": "float32", "threads": 2}
     add("mixture-all", few if quick else 800, "memoized", passes=3 if quick else 10, **spec)
     return found

@@ -6,9 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, psi, xlogy
 
-from sklearn_sparsepost._moves import entropy_losses
+from sklearn_sparsepost._moves import Change, entropy_losses
 from sklearn_sparsepost._parallel import single_blas
 from sklearn_sparsepost._suffstats import SuffStats
+from sklearn_sparsepost.observations import Observation
 
 # Stands for the log of 0, since kernels meet no infinities.
 LOG_ZERO = -1e30
@@ -142,7 +143,7 @@ class MixtureModel:
         Type of the data.
     n_slots : int, default=0
         How many merges may be tracked a pass: those of the attribute `pairs`, None or an array of
-        shape (n_pairs, 2).
+        shape (n_pairs, 2). The attribute `targets` lists components whose removal is tracked.
     """
 
     def __init__(self, observation, allocation, n_components, sparsity_level, dtype, n_slots=0):
@@ -152,6 +153,7 @@ class MixtureModel:
         self.dtype = dtype
         self.n_slots = n_slots
         self.pairs = None
+        self.targets = ()
         self.resize(n_components)
 
     def resize(self, n_components):
@@ -188,12 +190,14 @@ class MixtureModel:
         stats : SuffStats
             What the globals follow from; read, never written.
         keep_local : bool, default=False
-            Whether the function also returns each row's components, to start from next time.
+            Whether the function also returns what is to be kept of each chunk.
 
         Returns
         -------
         local_step : callable
-            ``local_step(chunk, n_threads, start=None) -> (SuffStats, index or None)``, picklable.
+            ``local_step(chunk, n_threads, start=None) -> (SuffStats, kept)``, picklable, where
+            `kept` is None or a pair: components to start from, if that helps, and a list of
+            :class:`Change`, one for each of `targets`.
         """
         return partial(
             _local_step, model=self, keep_local=keep_local, globals_=self.globals_of(stats)
@@ -250,11 +254,38 @@ class MixtureModel:
         """
         table, log_weights = globals_
         index, weight = self.observation.best(rows, table, log_weights, self.sparsity_level, start)
-        resp = weight.astype(np.float64)
-        resp -= resp.max(axis=1, keepdims=True)
-        np.exp(resp, out=resp)
-        resp /= resp.sum(axis=1, keepdims=True)
-        return index, resp
+        return index, _normalised(weight)
+
+    def removal(self, target, rows, index, resp, weight, globals_):
+        """What the statistics of prepared rows change by if a component may not be used.
+
+        Parameters
+        ----------
+        target : int
+            The component.
+        rows, index, resp, weight
+            As for :meth:`summarise`.
+        globals_ : tuple
+            From :meth:`globals_of`.
+
+        Returns
+        -------
+        change : Change
+            What to add: rows that kept the component give it up for the best of the others.
+        """
+        held = np.flatnonzero((index == target).any(axis=1))
+        rows, weight = rows[held], None if weight is None else weight[held]
+        table, log_weights = globals_
+        others = log_weights.copy()
+        others[target] = 1e6 * LOG_ZERO  # below even what has probability 0
+        level = min(self.sparsity_level, self.n_components - 1)
+        # Few rows, and a table that was settled for other weights: compute all.
+        best, value = Observation.best(self.observation, rows, table, others, level)
+        change = self.empty_stats().add(self.summarise(rows, best, _normalised(value), weight))
+        change.add(self.summarise(rows, index[held], resp[held], weight), -1)
+        touched = np.unique(np.concatenate([[target], best.ravel(), index[held].ravel()]))
+        arrays = {name: array[touched] for name, array in change.arrays.items()}
+        return Change(touched, arrays, change["entropy"])
 
     def summarise(self, rows, index, resp, weight=None):
         """Statistics of prepared rows under responsibilities.
@@ -292,16 +323,32 @@ class MixtureModel:
         return self._stats(arrays, (n_rows, weight.sum(), entropy, base), loss)
 
 
+def _normalised(weight):
+    """Responsibilities from log weights: rows of positive numbers that sum to 1."""
+    resp = weight.astype(np.float64)
+    resp -= resp.max(axis=1, keepdims=True)
+    np.exp(resp, out=resp)
+    resp /= resp.sum(axis=1, keepdims=True)
+    return resp
+
+
 def _local_step(chunk, n_threads=1, start=None, *, model, keep_local, globals_):
     """Responsibilities of the chunk's rows and their statistics; touches nothing it is given."""
+    start = None if start is None else start[0]
     with single_blas():
         rows = model.observation.prepare(chunk.rows)
         index, resp = model.responsibilities(rows, globals_, start)
         stats = model.summarise(rows, index, resp, chunk.weight)
+        changes = [
+            model.removal(target, rows, index, resp, chunk.weight, globals_)
+            for target in model.targets
+        ]
     if not keep_local:
         return stats, None
+    if not model.observation.keeps_candidates:
+        return stats, (None, changes)
     small = model.n_components <= np.iinfo(np.uint16).max
-    return stats, index.astype(np.uint16) if small else index
+    return stats, (index.astype(np.uint16) if small else index, changes)
 
 
 def infer_rows(chunk, n_threads=1, *, model, globals_):

@@ -9,8 +9,9 @@ from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
+from sklearn_sparsepost._parallel import map_slices
 from sklearn_sparsepost._suffstats import TopicCounts
-from sklearn_sparsepost.observations import BLOCK_SIZE, Observation
+from sklearn_sparsepost.observations import Observation
 
 LOG_2PI = np.log(2 * np.pi)
 # Stands for the log of 0 in the maximum likelihood of bits.
@@ -182,18 +183,19 @@ class FullGaussian(_Gaussian):
         return arrays
 
     def summarise(self, rows, resp):
-        """Sums over rows, in double, component by component: one product of a gathered block."""
+        """Sums over rows, in double, component by component."""
         by_component = resp.T.tocsr()
         n_components, D = by_component.shape[0], self.n_features
         second = np.zeros((n_components, D, D))
-        first = np.zeros((n_components, D))
-        for k in range(n_components):
-            held = slice(by_component.indptr[k], by_component.indptr[k + 1])
-            share = by_component.data[held]
-            block = rows[by_component.indices[held]].astype(np.float64, copy=False)
-            first[k] = share @ block
-            block = block * np.sqrt(share)[:, None]
-            np.dot(block.T, block, out=second[k])
+        first = np.zeros((0 if self.assume_centered else n_components, D))
+        kernels.scatter(
+            np.ascontiguousarray(rows),
+            by_component.indptr.astype(np.int32, copy=False),
+            by_component.indices.astype(np.int32, copy=False),
+            by_component.data,
+            second,
+            first,
+        )
         return {"second": second} if self.assume_centered else {"second": second, "first": first}
 
     def estimate(self, stats):
@@ -215,17 +217,19 @@ class FullGaussian(_Gaussian):
 
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
+
+        def invert(held):
+            lower = np.linalg.cholesky(covariances[held])
+            return [dtrtri(factor, lower=1)[0].T for factor in lower]
+
         try:
-            lower = np.linalg.cholesky(covariances)
+            parts = map_slices(invert, len(covariances), self.n_jobs)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "some components have covariances that are not positive definite: raise "
                 "reg_covar, lower n_components, or use a prior (estimation='bayes' or 'map')"
             ) from None
-        factors = np.empty_like(lower)
-        for k, factor in enumerate(lower):
-            factors[k] = dtrtri(factor, lower=1)[0].T
-        return factors
+        return np.array([factor for part in parts for factor in part])
 
     def _point_log_det(self, estimates):
         diagonal = np.einsum("kii->ki", estimates["precisions_cholesky"])
@@ -267,33 +271,50 @@ class FullGaussian(_Gaussian):
         return np.einsum("kij,kij->k", second @ factors, factors, optimize=True)
 
     def table(self, estimates, dtype, *, point=False):
-        """Constants, factors with columns as rows, whitened means, and what the search needs."""
+        """Constants, padded factors, whitened means, and what the search needs."""
         factors = estimates["precisions_cholesky"]
         offset = np.einsum("ki,kij->kj", estimates["means"], factors)
+        truncated = self.n_neighbors is not None and self.n_neighbors < len(factors)
+        searches = not (point or truncated) and self.searches(len(factors))
         return {
             "constant": self._constant(estimates, point),
-            "factors": np.ascontiguousarray(np.swapaxes(factors, 1, 2), dtype=dtype),
-            "offset": np.ascontiguousarray(offset, dtype=dtype),
-            "search": None if point or not self.searches(len(factors)) else _Search(estimates),
+            "factors": _padded(factors, dtype),
+            "offset": _padded(offset, dtype),
+            "search": _Search(estimates, self.n_jobs) if searches else None,
+            "affinity": self._affinity(estimates) if truncated and not point else None,
         }
 
+    def _affinity(self, estimates):
+        """Minus half the expected quadratic form in each component of data from each other one."""
+        factors, means = estimates["precisions_cholesky"], estimates["means"]
+        K, D = means.shape
+        # Their order is all that is wanted: single precision will do.
+        precisions = (factors @ np.swapaxes(factors, 1, 2)).astype(np.float32)
+        moments = estimates["covariances"] + means[:, :, None] * means[:, None, :]
+        affinity = moments.astype(np.float32).reshape(K, D * D) @ precisions.reshape(K, D * D).T
+        if means.any():
+            pulled = np.einsum("kij,kj->ki", precisions, means)
+            affinity += (pulled * means).sum(axis=1) - 2 * means @ pulled.T
+        return -0.5 * affinity
+
     def log_likelihood(self, rows, table):
-        """Constant - |P^T (x - mu)|^2 / 2, the products of a few components at a time."""
-        factors, offset = table["factors"], table["offset"]
-        n_components, D, _ = factors.shape
-        out = np.empty((rows.shape[0], n_components), dtype=rows.dtype)
-        step = max(1, BLOCK_SIZE // (D * max(rows.shape[0], 1)))
-        for first in range(0, n_components, step):
-            group = slice(first, first + step)
-            projected = rows @ factors[group].reshape(-1, D).T
-            kernels.half_squares(projected, offset[group], out[:, group])
+        """Constant - |P^T (x - mu)|^2 / 2."""
+        factors = table["factors"]
+        out = np.empty((rows.shape[0], len(factors)), dtype=rows.dtype)
+        rows = np.ascontiguousarray(rows)
+        kernels.half_squares(rows, factors, table["offset"], out, factors.shape[2], triangular=True)
         out += table["constant"].astype(out.dtype)
         return out
 
     def settle(self, table, log_weights):
-        """Put the search's components in order."""
+        """Put the search's components in order, or find each component's neighbours."""
+        constant = log_weights + table["constant"]
         if table["search"] is not None:
-            table["search"].order(log_weights + table["constant"])
+            table["search"].order(constant)
+        if table["affinity"] is not None:
+            nearness = table.pop("affinity") + constant.astype(np.float32)
+            np.fill_diagonal(nearness, np.finfo(np.float32).max)  # each is its own neighbour
+            table["neighbours"] = topl_weights(nearness, self.n_neighbors)[0]
 
     def searches(self, n_components):
         """Whether bounds on the weights are worth their cost."""
@@ -301,11 +322,26 @@ class FullGaussian(_Gaussian):
         return pays and self.rows_per_step >= SEARCH_ROWS * self.n_features
 
     def best(self, rows, table, log_weights, level, start=None):
-        """The largest weights, most others ruled out by bounds: see :class:`_Search`."""
+        """The largest weights: of neighbours only, or most others ruled out, or of all."""
+        if start is not None and "neighbours" in table:
+            index = start.astype(np.int32)
+            weight = np.empty(index.shape, dtype=rows.dtype)
+            kernels.candidate_weights(
+                rows,
+                table["factors"],
+                table["offset"],
+                log_weights + table["constant"],
+                table["neighbours"],
+                index,
+                weight,
+            )
+            sort_by_index(index, weight)
+            return index, weight
         search = table["search"]
-        if search is None or level * SEARCH_SHARE > len(log_weights):
-            return super().best(rows, table, log_weights, level, start)
-        return search(rows, table, level, start)
+        # Without components to begin with, computing all is faster.
+        if search is None or start is None or level * SEARCH_SHARE > len(log_weights):
+            return super().best(rows, table, log_weights, level)
+        return search(rows, table, start)
 
     def draw(self, attributes, component, size, rng):
         """Draw from N(mean, covariance)."""
@@ -315,7 +351,7 @@ class FullGaussian(_Gaussian):
 
 
 class _Search:
-    """Finds the largest weights of full Gaussians without computing all.
+    """Finds the largest weights of full Gaussians without computing all, from a guess.
 
     In coordinates in which the data as a whole are white, each quadratic form is split into a sum
     of squares, L' y with L the Cholesky factor of the precision in a basis that nearly sorts its
@@ -326,65 +362,51 @@ class _Search:
     ----------
     estimates : dict of str to ndarray
         Of the components.
+    n_jobs : int or None
+        Threads over components.
     """
 
-    def __init__(self, estimates):
+    def __init__(self, estimates, n_jobs):
         factors, means = estimates["precisions_cholesky"], estimates["means"]
-        K, D = means.shape
         share = estimates["degrees_of_freedom"] / estimates["degrees_of_freedom"].sum()
         pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
         variances, axes = np.linalg.eigh(pooled)
         scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))
         self.whitening = axes / scales
-        whitened = (axes * scales).T @ factors
-        precision = whitened @ np.swapaxes(whitened, 1, 2)
-        # Single precision is enough here: any orthonormal basis gives bounds.
-        square = precision.astype(np.float32)
-        square /= np.abs(square).max(axis=(1, 2), keepdims=True)
-        basis = np.linalg.qr(square @ square)[0].astype(np.float64)
-        turned = np.swapaxes(basis, 1, 2) @ whitened
-        try:
-            lower = np.linalg.cholesky(turned @ np.swapaxes(turned, 1, 2))
-        except np.linalg.LinAlgError:  # an LQ decomposition has the same factor, and always works
-            lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
-        directions = np.swapaxes(basis @ lower, 1, 2)
-        self.offset = np.einsum("kpd,kd->kp", directions, means @ self.whitening)
-        self.size = np.sqrt(np.einsum("kpd,kpd->kp", directions, directions).max(axis=1))
+        turn = (axes * scales).T
+        parts = map_slices(lambda held: _telling(turn @ factors[held]), len(factors), n_jobs)
+        directions = np.concatenate(parts)
+        self.offset = np.einsum("kdp,kd->kp", directions, means @ self.whitening)
+        self.size = np.sqrt(np.einsum("kdp,kdp->kp", directions, directions).max(axis=1))
         self.directions = directions.astype(np.float32)
         self.ordered = None
 
     def order(self, constant):
         """Sort all by falling constants, the largest weights that components can have."""
         order = np.argsort(-constant, kind="stable").astype(np.int32)
-        first, *later = np.array(SEARCH_STAGES) * self.directions.shape[1]
-        n_near = int(first)
+        lanes = kernels.LANES
+        ends = np.array(SEARCH_STAGES) * self.directions.shape[1]
         self.constant = constant
         self.ordered = {
             "order": order,
-            "near": np.ascontiguousarray(self.directions[order, :n_near]),
-            "near_offset": np.ascontiguousarray(self.offset[order, :n_near], dtype=np.float32),
-            "far": np.ascontiguousarray(self.directions[order, n_near:]),
-            "far_offset": np.ascontiguousarray(self.offset[order, n_near:], dtype=np.float32),
+            "directions": _padded(self.directions[order], np.float32),
+            "direction_offset": _padded(self.offset[order], np.float32),
             "size": self.size[order].astype(np.float32),
             "offset_size": np.abs(self.offset).max(axis=1)[order].astype(np.float32),
-            "stages": np.array([int(end) - n_near for end in later], dtype=np.int32),
+            "stages": np.unique(np.ceil(ends / lanes).astype(np.int32) * lanes),
         }
         self.directions = self.offset = self.size = None  # once is enough
 
-    def __call__(self, rows, table, level, start=None):
-        """The largest weights of each row: see :meth:`Observation.best`."""
-        constant, order = self.constant, self.ordered["order"]
+    def __call__(self, rows, table, start):
+        """The largest weights of each row, given components that are likely to have them."""
         white = (rows @ self.whitening.astype(rows.dtype)).astype(np.float32, copy=False)
-        if start is None:
-            index = order[self._guess(white, constant[order], level)]
-        else:
-            index = start.astype(np.int32)
+        index = start.astype(np.int32)
         weight = np.empty(index.shape, dtype=rows.dtype)
         kernels.best_weights(
             rows,
             table["factors"],
             table["offset"],
-            constant,
+            self.constant,
             white,
             index=index,
             weight=weight,
@@ -393,20 +415,27 @@ class _Search:
         sort_by_index(index, weight)
         return index, weight
 
-    def _guess(self, white, constant, level):
-        """The components, in order, of each row's largest bounds by the first directions."""
-        near, near_offset = self.ordered["near"], self.ordered["near_offset"]
-        n_components, n_near, D = near.shape
-        columns = near.reshape(-1, D).T
-        index = np.empty((white.shape[0], level), dtype=np.int32)
-        step = max(1, 4 * BLOCK_SIZE // (n_components * n_near))
-        for first in range(0, white.shape[0], step):
-            block = slice(first, first + step)
-            bound = np.empty((len(white[block]), n_components), dtype=np.float32)
-            kernels.half_squares(white[block] @ columns, near_offset, bound)
-            bound += constant.astype(np.float32)
-            index[block] = topl_weights(bound, level)[0]
-        return index
+
+def _telling(factors):
+    """Factors of the same precisions whose first columns have most of the quadratic form."""
+    precision = factors @ np.swapaxes(factors, 1, 2)
+    # Single precision is enough here: any orthonormal basis gives bounds.
+    square = precision.astype(np.float32)
+    square /= np.abs(square).max(axis=(1, 2), keepdims=True)
+    basis = np.linalg.qr(square @ square)[0].astype(np.float64)
+    turned = np.swapaxes(basis, 1, 2) @ factors
+    try:
+        lower = np.linalg.cholesky(turned @ np.swapaxes(turned, 1, 2))
+    except np.linalg.LinAlgError:  # an LQ decomposition has the same factor, and always works
+        lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
+    return basis @ lower
+
+
+def _padded(columns, dtype):
+    """Columns filled with zeros, to as many as the kernels want."""
+    n_more = -columns.shape[-1] % kernels.LANES
+    widths = [(0, 0)] * (columns.ndim - 1) + [(0, n_more)]
+    return np.ascontiguousarray(np.pad(columns, widths), dtype=dtype)
 
 
 class AxisGaussian(_Gaussian):

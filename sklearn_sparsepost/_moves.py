@@ -1,9 +1,13 @@
 """Moves that change the number of components, accepted only if the whole-data bound rises.
 
-A merge is scored exactly and without another pass. All terms of the bound but the entropy follow
-from added statistics, and what the entropy loses by adding two components' responsibilities is
-summed up during the pass for the pairs that will be tried (Hughes & Sudderth, "Memoized online
-variational inference for Dirichlet process mixture models", 2013).
+Both are scored exactly and without another pass (Hughes & Sudderth, "Memoized online variational
+inference for Dirichlet process mixture models", 2013; Hughes, Kim & Sudderth, "Reliable and
+scalable variational inference for the hierarchical Dirichlet process", 2015).
+
+A merge adds two components' responsibilities. All terms of the bound but the entropy follow from
+added statistics, and what the entropy loses is summed up during the pass for the pairs that will
+be tried. A delete gives the observations of a component to the best of the others: what that
+changes in the statistics is summed up during the pass, too, for a few small components.
 """
 
 import numpy as np
@@ -14,6 +18,8 @@ from sklearn_sparsepost._parallel import make_chunk, single_blas
 
 # Rows on which the overlap of components is judged, in runs of neighbours.
 SAMPLE_ROWS, SAMPLE_RUNS = 4096, 64
+# Components whose removal is tried after a pass: the smallest.
+N_TARGETS = 8
 # Observations below which a component holds none, and rounding of a bound.
 NOTHING, ROUNDING = 1e-6, 1e-13
 
@@ -98,6 +104,47 @@ def entropy_losses(share, weight, pairs, n_slots):
     return loss
 
 
+class Change:
+    """What to add to the statistics of a few components; changes add up.
+
+    Parameters
+    ----------
+    which : ndarray of shape (n_touched,)
+        The components, ascending.
+    arrays : dict of str to ndarray
+        What to add to each array, components first.
+    entropy : float
+        What to add to the entropy.
+    """
+
+    def __init__(self, which, arrays, entropy):
+        self.which = which
+        self.arrays = arrays
+        self.entropy = entropy
+
+    @classmethod
+    def sum(cls, changes):
+        """The sum of at least one."""
+        which = np.unique(np.concatenate([change.which for change in changes]))
+        total = {
+            name: np.zeros((len(which), *array.shape[1:]))
+            for name, array in changes[0].arrays.items()
+        }
+        for change in changes:
+            at = np.searchsorted(which, change.which)
+            for name, array in change.arrays.items():
+                total[name][at] += array
+        return cls(which, total, sum(change.entropy for change in changes))
+
+    def apply(self, stats, removed):
+        """Statistics with this change, and without the component that it empties."""
+        new = stats.copy()
+        for name, array in self.arrays.items():
+            new.arrays[name][self.which] += array / new.factor
+        new.scalars["entropy"] += self.entropy / new.factor
+        return new.drop(removed)
+
+
 def merge_components(model, state, bound):
     """Merge tracked pairs as long as the bound rises.
 
@@ -122,31 +169,82 @@ def merge_components(model, state, bound):
             continue  # what its entropy loses is no longer known
         kept, absorbed = sorted(position[pair].tolist())
         least = state.stats.factor * state.stats["count"][[kept, absorbed]].min()
-        trial = state.stats.merge(kept, absorbed)
-        trial.scalars["entropy"] -= trial.scalars["merge_loss"][slot]
+        trial = _merged(state.stats, kept, absorbed, slot)
         found = model.global_bound(trial)
         # The bound may not notice that a component without data is gone.
         slack = ROUNDING * abs(bound) if least < NOTHING else 0.0
         if not found > bound - slack:
             continue
-        model.resize(model.n_components - 1)
-        _merge_memory(model, state, kept, absorbed, slot)
+        _remember(
+            model,
+            state,
+            lambda seen, b, pair=(kept, absorbed), slot=slot: _merged(seen, *pair, slot),
+        )
         state.stats, bound = trial, found
         if least >= NOTHING:
             touched.update(pair)
         position[position == absorbed] = kept
         position[position > absorbed] -= 1
-    model.pairs = None
     return bound
 
 
-def _merge_memory(model, state, kept, absorbed, slot):
-    """The same merge in the statistics of every batch, which share the loss of entropy."""
+def _merged(stats, kept, absorbed, slot):
+    """Statistics after a merge, which loses entropy."""
+    merged = stats.merge(kept, absorbed)
+    merged.scalars["entropy"] -= merged.scalars["merge_loss"][slot]
+    return merged
+
+
+def _remember(model, state, move):
+    """Make a move that costs a component in the statistics of every batch, too."""
+    if state.memo is not None:
+        for b, seen in enumerate(state.memo):
+            state.memo[b] = move(model.empty_stats().add(seen), b).compact()
     state.local = {}
-    if state.memo is None:
-        return
-    for b, seen in enumerate(state.memo):
-        dense = model.empty_stats(model.n_components + 1).add(seen)
-        merged = dense.merge(kept, absorbed)
-        merged.scalars["entropy"] -= merged.scalars["merge_loss"][slot]
-        state.memo[b] = merged.compact()
+    model.resize(model.n_components - 1)
+
+
+def choose_targets(state):
+    """Components whose removal is worth tracking in the coming pass: the smallest with data."""
+    count = state.stats.factor * state.stats["count"]
+    order = np.argsort(count, kind="stable")
+    order = order[count[order] >= NOTHING]
+    return order[:N_TARGETS].tolist() if len(order) > 1 else []
+
+
+def delete_component(model, state, bound):
+    """Remove one of the tracked components if the bound rises by it.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Its number of components may fall.
+    state : FitState
+        After a pass that tracked ``model.targets``, and with as many components as then.
+    bound : float
+        The bound of its statistics.
+
+    Returns
+    -------
+    bound : float
+        The bound after the removal of the component whose loss raises it most, or the same.
+    """
+    best = None
+    for slot, target in enumerate(model.targets):
+        parts = {b: [changes[slot] for _, changes in kept] for b, kept in state.local.items()}
+        whole = Change.sum([change for part in parts.values() for change in part])
+        trial = whole.apply(state.stats, target)
+        found = model.global_bound(trial)
+        if found > bound:
+            best, bound = (parts, target, trial), found
+    if best is not None:
+        parts, target, trial = best
+        _remember(model, state, lambda seen, b: Change.sum(parts[b]).apply(seen, target))
+        state.stats = trial
+    return bound
+
+
+def forget_moves(model, state):
+    """Drop what was tracked for the moves of a pass."""
+    model.pairs, model.targets = None, ()
+    state.local = {b: [(index, []) for index, _ in kept] for b, kept in state.local.items()}

@@ -22,6 +22,8 @@ DENSE_CHUNK_SIZE = 1 << 19
 DENSE_CHUNK_ROWS = 1 << 13
 # Work below this is done before a second thread is awake.
 SMALL_WORK = 1 << 21
+# Components that a worker takes at a time.
+SLICE = 32
 # A batch is dealt in this many runs of neighbouring rows, so that sorted corpora are mixed.
 RUNS_PER_BATCH = 64
 
@@ -275,6 +277,29 @@ class Scratch(threading.local):
 def threads_for(work, n_threads):
     """All threads, or one if the work (in multiplications or so) is not worth waking them."""
     return n_threads if work > SMALL_WORK else 1
+
+
+def map_slices(function, n, n_jobs=None):
+    """Call ``function(slice)`` on slices that cover range(n), results in order.
+
+    Parameters
+    ----------
+    function : callable
+        Releases the GIL for most of its time.
+    n : int
+        How many there are.
+    n_jobs : int, default=None
+        Threads, as joblib reads it.
+
+    Returns
+    -------
+    results : list
+        What `function` returned. The slices do not depend on `n_jobs`.
+    """
+    slices = [slice(first, first + SLICE) for first in range(0, n, SLICE)]
+    if min(effective_n_jobs(n_jobs), len(slices)) <= 1:
+        return [function(held) for held in slices]
+    return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(function)(s) for s in slices)
 
 
 def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=None):

@@ -39,6 +39,9 @@ class Observation:
     rows_per_step : float
         How many rows a table is used for; set by the estimator.
 
+    n_neighbors, n_jobs : int or None
+        The estimator's parameters; set by it.
+
     Examples
     --------
     Gaussians of variance 1 whose means have a Gaussian prior of variance 100.
@@ -85,6 +88,8 @@ class Observation:
     sparse = False
     keeps_candidates = False
     rows_per_step = np.inf
+    n_neighbors = None
+    n_jobs = None
 
     def __init__(self, estimation="bayes"):
         self.estimation = estimation
@@ -311,7 +316,7 @@ class Observation:
         level : int
             How many are wanted, at most the number of components.
         start : ndarray of shape (n_rows, level), default=None
-            The components that were best before; a hint that changes nothing but the time.
+            The components that were best before, a hint.
 
         Returns
         -------

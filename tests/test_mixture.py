@@ -122,15 +122,20 @@ def bytes_of(mixture, X):
 def small_chunks(monkeypatch):
     monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 4096)
     monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 256)
+    monkeypatch.setattr(parallel, "SLICE", 8)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_same_bytes_for_any_number_of_workers(patches, method, small_chunks):
+WITH_NEIGHBORS = [*((method, None) for method in METHODS), ("batch", 4), ("memoized", 4)]
+
+
+@pytest.mark.parametrize("method, n_neighbors", WITH_NEIGHBORS)
+def test_same_bytes_for_any_number_of_workers(patches, method, n_neighbors, small_chunks):
     found = {
         bytes_of(
             SparseMixture(
                 20,
                 sparsity_level=3,
+                n_neighbors=n_neighbors,
                 learning_method=method,
                 batch_size=500,
                 n_batches=3,
@@ -153,10 +158,11 @@ def test_same_bytes_in_processes(patches, small_chunks):
         assert bytes_of(clone(mixture).fit(patches), patches) == threads
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_warm_start_goes_on_exactly(patches, method):
+@pytest.mark.parametrize("method, n_neighbors", WITH_NEIGHBORS)
+def test_warm_start_goes_on_exactly(patches, method, n_neighbors):
     options = {
         "learning_method": method,
+        "n_neighbors": n_neighbors,
         "assume_centered": True,
         "tol": 0,
         "random_state": 0,
@@ -227,7 +233,7 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
     tolerance = 1e-9 if dtype == np.float64 else 2e-3
     rng = np.random.default_rng(3)
     poor = np.argsort(rng.random((len(rows), 40)), axis=1)[:, :level].astype(np.uint16)
-    for start in (None, wanted.astype(np.uint16), poor):
+    for start in (wanted.astype(np.uint16), poor):
         index, found = search(rows, table, log_weights, level, start)
         np.testing.assert_allclose(np.sort(found), np.sort(weight), rtol=0, atol=tolerance)
         if dtype == np.float64:
@@ -242,6 +248,57 @@ def test_search_and_plain_way_fit_the_same(patches, monkeypatch):
     plain = clone(mixture).fit(patches)
     np.testing.assert_allclose(fast.bound_history_, plain.bound_history_, rtol=1e-10)
     np.testing.assert_allclose(fast.covariances_, plain.covariances_, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_few_neighbours_still_raise_the_bound(patches, method, level):
+    options = {"sparsity_level": level, "learning_method": method, "assume_centered": True}
+    options |= {"max_iter": 8, "tol": 0, "random_state": 0}
+    exact = SparseMixture(40, **options).fit(patches)
+    bounds = {}
+    for n_neighbors in (1, 5, 40):
+        mixture = SparseMixture(40, n_neighbors=n_neighbors, **options).fit(patches)
+        assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+        bounds[n_neighbors] = mixture.lower_bound_
+    # All neighbours are all components; a row's own only never lets it leave them.
+    np.testing.assert_allclose(bounds[40], exact.lower_bound_, rtol=1e-9)
+    assert bounds[1] < bounds[5] <= exact.lower_bound_ + 1e-9 * abs(exact.lower_bound_)
+    if level > 1:  # more paths out of a poor start
+        gain = exact.lower_bound_ - exact.bound_history_[0]
+        assert bounds[5] > exact.lower_bound_ - 0.25 * gain
+
+
+def test_neighbours_are_the_components_of_largest_expected_weight(patches):
+    for X, centred in ((patches, True), (patches + 0.5, False)):
+        mixture = SparseMixture(12, assume_centered=centred, max_iter=3, random_state=0).fit(X)
+        mixture.set_params(n_neighbors=3)
+        model = mixture._model(X.dtype, 12, len(X))
+        table, log_weights = model.tables(*mixture._fitted_parts())
+        rng = np.random.default_rng(0)
+        attributes = mixture._attributes()
+        for k, found in enumerate(table["neighbours"]):
+            drawn = model.observation.draw(attributes, k, 20_000, rng)
+            rows = model.observation.prepare(drawn)
+            mean = (model.observation.log_likelihood(rows, table) + log_weights).mean(axis=0)
+            mean[k] = np.inf
+            assert len(set(found)) == 3 and k in found
+            cut = np.sort(mean)[-3]
+            assert mean[found].min() > cut - 0.02 * abs(cut)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"covariance_type": "diag"},
+        {"observation": "bernoulli"},
+        {"learning_method": "online"},
+    ],
+)
+def test_neighbours_where_there_are_none(params):
+    X = np.eye(6)
+    with pytest.raises(ValueError, match="n_neighbors=2 is for"):
+        SparseMixture(2, n_neighbors=2, **params).fit(X)
 
 
 def test_online_and_partial_fit_learn(blobs):

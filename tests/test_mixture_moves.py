@@ -30,7 +30,12 @@ def process(n_components, **options):
 @pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
 def test_the_number_of_components_is_found(three, method, level, covariance_type):
     mixture = process(
-        15, learning_method=method, sparsity_level=level, covariance_type=covariance_type, tol=0
+        15,
+        learning_method=method,
+        sparsity_level=level,
+        covariance_type=covariance_type,
+        max_iter=30,
+        tol=0,
     ).fit(three)
     assert mixture.n_components_ == len(mixture.weights_) == 3
     assert mixture.predict_proba(three).shape == (600, 3)
@@ -109,6 +114,77 @@ def test_entropy_losses_are_written_out_sums(three):
         loss = entropy(table) - entropy(merged)
         np.testing.assert_allclose(stats["merge_loss"][slot], loss, atol=1e-9)
     assert not stats["merge_loss"][3:].any()
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 2, None])
+def test_changes_of_deletes_are_written_out_sums(three, method, level, monkeypatch):
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 64 * 64)
+    weight = np.random.default_rng(1).uniform(0.5, 2, 600)
+    mixture = process(5, sparsity_level=level, moves=False, max_iter=2, tol=0).fit(
+        three, None, weight
+    )
+    model = mixture._model(np.dtype(float), 5)
+    model.targets = [1, 3]
+    rows = model.observation.prepare(three)
+    globals_ = model.tables(*mixture._fitted_parts())
+    index, resp = model.responsibilities(rows, globals_)
+    for target in model.targets:
+        change = model.removal(target, rows, index, resp, weight, globals_)
+        stats = model.empty_stats().add(model.summarise(rows, index, resp, weight))
+        found = change.apply(stats, target)
+        table, log_weights = globals_
+        without = log_weights.copy()
+        without[target] = -1e30
+        # Rows that did not have the component keep what they have.
+        held = (index == target).any(axis=1)
+        table_of = np.zeros((600, 5))
+        np.put_along_axis(table_of, index.astype(np.intp), resp, axis=1)
+        new, best = np.zeros((600, 5)), model.responsibilities(rows, (table, without))
+        np.put_along_axis(new, best[0].astype(np.intp), best[1], axis=1)
+        new = np.where(held[:, None], new, table_of)
+        assert held.any() and not new[:, target].any()
+        others = np.delete(np.arange(5), target)
+        np.testing.assert_allclose(found["count"], (weight @ new)[others], atol=1e-9)
+        wanted = np.einsum("nk,n,ni,nj->kij", new, weight, rows, rows)[others]
+        np.testing.assert_allclose(found["second"], wanted, atol=1e-8)
+        logs = np.log(np.where(new > 0, new, 1))
+        np.testing.assert_allclose(found["entropy"], -(weight @ (new * logs)).sum(), atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_deletes_alone_remove_components_and_raise_the_bound(three, method, level, monkeypatch):
+    deleted = []
+    plain = moves.delete_component
+
+    def delete(model, state, bound):
+        before, total = model.n_components, state.stats["count"].sum()
+        found = plain(model, state, bound)
+        deleted.append(before - model.n_components)
+        assert found > bound if deleted[-1] else found == bound
+        np.testing.assert_allclose(model.global_bound(state.stats), found, rtol=1e-12)
+        np.testing.assert_allclose(state.stats["count"].sum(), total)
+        return found
+
+    monkeypatch.setattr(estimator, "delete_component", delete)
+    monkeypatch.setattr(estimator, "merge_components", lambda model, state, bound: bound)
+    mixture = process(8, sparsity_level=level, learning_method=method, max_iter=40, tol=0)
+    mixture.set_params(warm_start=True).fit(three)
+    assert set(deleted) == {0, 1} and len(mixture.weights_) == 8 - sum(deleted)
+    assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+    without = process(8, sparsity_level=level, learning_method=method, moves=False, tol=0)
+    assert mixture.lower_bound_ > without.fit(three).lower_bound_
+    state = mixture._fit_state
+    assert not any(changes for kept in state.local.values() for _, changes in kept)
+    if method == "memoized":  # the batches still add up to the whole
+        model = mixture._model(np.dtype(float), len(mixture.weights_), n_slots=8)
+        total = model.empty_stats()
+        for memo in state.memo:
+            total.add(memo)
+        for name in total.arrays:
+            np.testing.assert_allclose(total[name], state.stats[name], rtol=1e-9, atol=1e-8)
 
 
 def test_merges_of_counts():

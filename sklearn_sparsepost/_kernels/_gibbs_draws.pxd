@@ -1,0 +1,367 @@
+# A draw of a token's topic given all others, and the counts that it reads, for `_gibbs_lda.pyx`.
+#
+# A word's counts are stored in one of three ways, which decide how its tokens are drawn:
+#
+# * LISTED: its topics and their counts. All of them are weighed: Yao, Mimno & McCallum (2009).
+# * ALIASED: a row over all topics, and an alias table of a while ago. The document's topics are
+#   weighed, the table stands in for all others, and Metropolis-Hastings corrects (paper 004); or
+#   word and document propose in turn (the cycle of Yuan et al. 2015).
+# * DENSE: a row over all topics, all of which are weighed, a vector at a time.
+from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
+from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_next_double
+
+ctypedef fused topic_t:
+    unsigned short
+    int
+
+# Topics are weighed in this many lanes, and dense rows are padded to a multiple of it.
+cdef enum:
+    LANES = 16
+
+cdef enum Kind:
+    LISTED, ALIASED, DENSE
+
+cdef struct Word:  # what a draw needs of a word, in one line of cache
+    long long first  # of its entries in the pool
+    double mass  # sum of the weights that its alias table was built from
+    float largest  # of those weights
+    float beta  # prior
+    int length  # LISTED: topics that have a count; ALIASED: columns of the alias table
+    int row  # of the dense counts
+    int draws_left  # until the alias table is built anew
+    int prior_row  # if the prior differs from topic to topic, else -1
+    int kind
+    int _unused[5]
+
+
+cdef struct Entry:
+    int topic
+    int count  # LISTED: of the topic; ALIASED: the other topic of this column
+
+
+cdef struct Table:  # counts of words in topics, shared by all threads
+    int K
+    Py_ssize_t stride  # between dense rows
+    Word *words
+    Entry *pool
+    float *share  # of the alias tables' columns, beside the pool
+    int *dense
+    float *stale  # the weights that the alias tables were built from, dense
+    const float *prior
+
+
+cdef struct Sampler:  # of a thread, for one document at a time
+    int K
+    int n_listed
+    int n_steps  # of Metropolis-Hastings a token
+    bint cycle
+    bint fresh  # whether alias tables may be built anew
+    long long *n_topic
+    const double *beta_total
+    const double *alpha
+    double alpha_total
+    double *inverse  # 1 / (n_topic + beta_total)
+    double *inverse_less  # 1 / (n_topic - 1 + beta_total): of a token's topic without the token
+    int *n_doc  # the document's counts, dense
+    int *listed  # its topics
+    int *place  # where each is listed
+    float *own  # n_doc * inverse of the listed topics
+    float *both  # (n_doc + alpha) * inverse of all topics, padded with zeros
+    double smooth  # sum of alpha * inverse
+    double own_total  # sum of n_doc * inverse
+    float *partial  # scratch: K and LANES more
+    double *weight  # scratch: K
+    int *order  # scratch: K
+    int *other  # scratch: K
+    double mean_inverse  # of a topic of average size
+    const float *alpha_share
+    const int *alpha_other
+    KeyedStream stream
+
+
+# ---------------------------------------------------------------- counts
+
+cdef inline void _remove(Table *t, Word *word, int k) noexcept nogil:
+    """Take one token of a word from a topic."""
+    cdef int j = 0
+    cdef Entry *entry
+    if word.kind != LISTED:
+        t.dense[word.row * t.stride + k] -= 1
+        return
+    entry = t.pool + word.first
+    while entry[j].topic != k:
+        j += 1
+    entry[j].count -= 1
+    if entry[j].count == 0:
+        word.length -= 1
+        entry[j] = entry[word.length]
+
+
+cdef inline void _add(Table *t, Word *word, int k) noexcept nogil:
+    """Put one token of a word into a topic."""
+    cdef int j
+    cdef Entry *entry
+    if word.kind != LISTED:
+        t.dense[word.row * t.stride + k] += 1
+        return
+    entry = t.pool + word.first
+    for j in range(word.length):
+        if entry[j].topic == k:
+            entry[j].count += 1
+            return
+    entry[word.length].topic = k
+    entry[word.length].count = 1
+    word.length += 1
+
+
+cdef inline void _weigh(Sampler *s, int k, int n, double inverse) noexcept nogil:
+    """Let the document have n tokens in a listed topic of this inverse total."""
+    cdef double before = s.inverse[k]
+    s.smooth += s.alpha[k] * (inverse - before)
+    s.own_total += n * inverse - s.n_doc[k] * before
+    s.inverse[k] = inverse
+    s.n_doc[k] = n
+    s.own[s.place[k]] = <float>(n * inverse)
+    s.both[k] = <float>((n + s.alpha[k]) * inverse)
+
+
+cdef inline void _leave_topic(Sampler *s, int k) noexcept nogil:
+    """A token that `_weigh` has taken out has gone to another topic."""
+    cdef int j = s.place[k], last
+    s.n_topic[k] -= 1
+    s.inverse_less[k] = 1 / (s.n_topic[k] - 1 + s.beta_total[k])
+    if s.n_doc[k] == 0:
+        s.n_listed -= 1
+        last = s.listed[s.n_listed]
+        s.listed[j] = last
+        s.own[j] = s.own[s.n_listed]
+        s.place[last] = j
+
+
+cdef inline void _join_topic(Sampler *s, int k) noexcept nogil:
+    """A token of the document comes to a topic."""
+    s.n_topic[k] += 1
+    if s.n_doc[k] == 0:
+        s.place[k] = s.n_listed
+        s.listed[s.n_listed] = k
+        s.n_listed += 1
+    s.inverse_less[k] = s.inverse[k]
+    _weigh(s, k, s.n_doc[k] + 1, 1 / (s.n_topic[k] + s.beta_total[k]))
+
+
+# ---------------------------------------------------------------- draws
+
+cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
+    """The entry where the running sum passes u, the last that weighs anything if none does."""
+    cdef int j, last = 0
+    for j in range(n):
+        if weight[j] > 0:
+            last = j
+            u -= weight[j]
+            if u < 0:
+                return j
+    return last
+
+
+cdef inline int _draw_smooth(Sampler *s, double u) noexcept nogil:
+    """A topic from alpha * inverse, or from n_doc * inverse: what the word's prior weighs."""
+    cdef int k
+    if u < s.own_total and s.n_listed:
+        return s.listed[_walk(s.own, s.n_listed, u)]
+    u -= s.own_total
+    for k in range(s.K):
+        u -= s.alpha[k] * s.inverse[k]
+        if u < 0:
+            return k
+    return s.K - 1
+
+
+cdef inline int _draw_listed(Sampler *s, const Table *t, const Word *word) noexcept nogil:
+    """The three buckets of Yao, Mimno & McCallum (2009)."""
+    cdef int j, n = word.length
+    cdef const Entry *entry = t.pool + word.first
+    cdef float total = 0, x
+    cdef double beta = word.beta, u
+    for j in range(n):
+        x = entry[j].count * s.both[entry[j].topic]
+        s.partial[j] = x
+        total += x
+    u = keyed_next_double(&s.stream) * (total + beta * (s.own_total + s.smooth))
+    if u < total and n:
+        return entry[_walk(s.partial, n, u)].topic
+    return _draw_smooth(s, (u - total) / beta)
+
+
+cdef inline int _draw_dense(Sampler *s, const Table *t, const Word *word) noexcept nogil:
+    """All topics, weighed in lanes: the running sum of each lane is searched."""
+    cdef const int *count = t.dense + word.row * t.stride
+    cdef const float *prior
+    cdef float base = word.beta, total = 0, u, x
+    cdef float sums[LANES]
+    cdef Py_ssize_t i, n_rows = t.stride // LANES
+    cdef int lane, low, high, middle
+    for lane in range(LANES):
+        sums[lane] = 0
+    if word.prior_row < 0:
+        for i in range(n_rows):
+            for lane in range(LANES):
+                x = count[i * LANES + lane] + base
+                sums[lane] += s.both[i * LANES + lane] * x
+                s.partial[i * LANES + lane] = sums[lane]
+    else:
+        prior = t.prior + word.prior_row * t.stride
+        for i in range(n_rows):
+            for lane in range(LANES):
+                x = count[i * LANES + lane] + prior[i * LANES + lane]
+                sums[lane] += s.both[i * LANES + lane] * x
+                s.partial[i * LANES + lane] = sums[lane]
+    for lane in range(LANES):
+        total += sums[lane]
+    u = <float>(keyed_next_double(&s.stream) * total)
+    lane = _walk(sums, LANES, u)
+    for low in range(lane):
+        u -= sums[low]
+    # The first entry whose running sum is above u; u may have been rounded up to the whole lane.
+    low, high = 0, <int>n_rows - 1
+    while low < high:
+        middle = (low + high) // 2
+        x = s.partial[middle * LANES + lane]
+        if x > u or x >= sums[lane]:
+            high = middle
+        else:
+            low = middle + 1
+    return low * LANES + lane
+
+
+cdef inline void _build(Sampler *s, Table *t, Word *word) noexcept nogil:
+    """The alias table of a word, over the topics in which it has a token."""
+    cdef int k, j, seen, n = 0
+    cdef Py_ssize_t i
+    cdef const int *count = t.dense + word.row * t.stride
+    cdef float *stale = t.stale + word.row * t.stride
+    cdef Entry *entry = t.pool + word.first
+    cdef float x
+    word.largest = 0
+    memset(stale, 0, t.stride * sizeof(float))
+    for i in range(t.stride // LANES):
+        seen = 0  # most of a long row is zero
+        for j in range(LANES):
+            seen |= count[i * LANES + j]
+        if not seen:
+            continue
+        for k in range(<int>i * LANES, <int>i * LANES + LANES):
+            if count[k]:
+                x = <float>(count[k] * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
+                stale[k] = x
+                word.largest = x if x > word.largest else word.largest
+                entry[n].topic = k
+                s.weight[n] = x
+                n += 1
+    word.mass = alias_build(s.weight, n, t.share + word.first, s.other, s.order)
+    for j in range(n):
+        entry[j].count = s.other[j]
+    word.length = n
+    word.draws_left = n
+
+
+cdef inline int _draw_table(Table *t, Word *word, double u) noexcept nogil:
+    """A topic from the alias table of a word."""
+    cdef double x = u * word.length
+    cdef int j = <int>x
+    cdef const Entry *entry = t.pool + word.first
+    j = j if j < word.length else word.length - 1
+    word.draws_left -= 1
+    return entry[j if x - j < t.share[word.first + j] else entry[j].count].topic
+
+
+cdef inline bint _accept(Sampler *s, double ratio) noexcept nogil:
+    return ratio >= 1 or keyed_next_double(&s.stream) < ratio
+
+
+cdef inline int _draw_aliased(Sampler *s, Table *t, Word *word, int old) noexcept nogil:
+    """Paper 004: n_doc * n_word exactly, alpha * n_word from the table, then accept or stay."""
+    cdef int j, _step, k = old, new
+    cdef const int *count = t.dense + word.row * t.stride
+    cdef const float *stale = t.stale + word.row * t.stride
+    cdef float near = 0, x
+    cdef double beta = word.beta, far, u, p_old, p_new, q_old, q_new
+    if word.draws_left <= 0 and (s.fresh or word.length == 0):
+        _build(s, t, word)
+    far = word.mass
+    for j in range(s.n_listed):
+        x = count[s.listed[j]] * s.own[j]
+        s.partial[j] = x
+        near += x
+    for _step in range(s.n_steps):
+        u = keyed_next_double(&s.stream) * (near + far + beta * (s.own_total + s.smooth)) - near
+        if u < 0:
+            new = s.listed[_walk(s.partial, s.n_listed, u + near)]
+        elif u < far:
+            new = _draw_table(t, word, u / far)
+        else:
+            new = _draw_smooth(s, (u - far) / beta)
+        if new == k:
+            continue
+        # What is proposed is the target with stale weights for alpha * n_word.
+        p_old = (s.n_doc[k] + s.alpha[k]) * (count[k] + beta) * s.inverse[k]
+        p_new = (s.n_doc[new] + s.alpha[new]) * (count[new] + beta) * s.inverse[new]
+        q_old = p_old - s.alpha[k] * count[k] * s.inverse[k]
+        q_new = p_new - s.alpha[new] * count[new] * s.inverse[new]
+        u = keyed_next_double(&s.stream)
+        # The stale weights are far away in memory: mostly their bounds decide.
+        if u * p_old * (q_new + word.largest) < p_new * q_old:
+            k = new
+        elif u * p_old * (q_new + stale[new]) < p_new * (q_old + stale[k]):
+            k = new
+    return k
+
+
+cdef inline int _draw_cycle(
+    Sampler *s, Table *t, Word *word, int old, const topic_t *z, long long first, long long stop,
+    long long token
+) noexcept nogil:
+    """Yuan et al. (2015): the word's table and a token of the document propose in turn.
+
+    The counts hold the token itself, in `old`.
+    """
+    cdef int step, k = old, new, own
+    cdef long long at
+    cdef const int *count = t.dense + word.row * t.stride
+    cdef const float *stale = t.stale + word.row * t.stride
+    cdef double beta = word.beta, u, p_old, p_new, size = <double>(stop - first)
+    cdef double base = beta * s.mean_inverse
+    cdef double without = s.inverse_less[old], word_old, word_new
+    if word.draws_left <= 0 and (s.fresh or word.length == 0):
+        _build(s, t, word)
+    for step in range(2 * s.n_steps):
+        if step % 2 == 0:
+            u = keyed_next_double(&s.stream) * (word.mass + s.K * base) - word.mass
+            if u < 0:
+                new = _draw_table(t, word, u / word.mass + 1)
+            else:
+                new = <int>(u / base)
+                new = new if new < s.K else s.K - 1
+        else:
+            u = keyed_next_double(&s.stream) * (size + s.alpha_total)
+            if u < size:
+                at = first + <long long>u
+                new = k if at == token else z[at]  # the token itself is where it now is
+            else:
+                u = (u - size) / s.alpha_total
+                new = alias_draw(s.alpha_share, s.alpha_other, s.K, u)
+        if new == k:
+            continue
+        own = k == old
+        word_old = (count[k] - own + beta) * (without if own else s.inverse[k])
+        p_old = s.n_doc[k] - own + s.alpha[k]
+        own = new == old
+        word_new = (count[new] - own + beta) * (without if own else s.inverse[new])
+        p_new = s.n_doc[new] - own + s.alpha[new]
+        if step % 2 == 0:
+            u = word_new * p_new * (stale[k] + base)
+            u /= word_old * p_old * (stale[new] + base)
+        else:
+            u = word_new / word_old
+        if _accept(s, u):
+            k = new
+    return k

@@ -1,0 +1,114 @@
+/* Sums of squared projections of rows onto columns, without writing the projections to memory.
+
+   The columns are vectors' lanes and four rows share each load of them, so that a product of
+   four rows and three vectors of columns stays in registers until it is squared and summed.
+   The file includes itself once for each type. */
+#ifndef REAL
+
+#define PASTE(x, y) x##y
+#define PASTE2(x, y) PASTE(x, y)
+#define NAME(x) PASTE2(x, SUFFIX)
+
+#define REAL float
+#define WIDTH 8
+#define SUFFIX _f
+#include "_squares.h"
+#undef REAL
+#undef WIDTH
+#undef SUFFIX
+
+#define REAL double
+#define WIDTH 4
+#define SUFFIX _d
+#include "_squares.h"
+#undef REAL
+#undef WIDTH
+#undef SUFFIX
+
+#undef NAME
+#undef PASTE2
+#undef PASTE
+
+#else
+
+#if defined(__GNUC__)
+
+typedef REAL NAME(lanes)
+    __attribute__((vector_size(WIDTH * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+
+/* Adds the squares of four rows' projections onto V vectors of columns to `total`. V is a constant
+   wherever this is inlined. */
+static inline __attribute__((always_inline)) void NAME(four_rows)(
+    const REAL *const *row, const REAL *columns, int pitch, const REAL *offset, int depth, int V,
+    NAME(lanes) *total)
+{
+    NAME(lanes) sum[4][3];
+    for (int r = 0; r < 4; r++)
+        for (int v = 0; v < V; v++)
+            sum[r][v] = -*(const NAME(lanes) *)(offset + v * WIDTH);
+    for (int d = 0; d < depth; d++) {
+        const NAME(lanes) *column = (const NAME(lanes) *)(columns + (long long)d * pitch);
+        for (int r = 0; r < 4; r++)
+            for (int v = 0; v < V; v++)
+                sum[r][v] += row[r][d] * column[v];
+    }
+    for (int r = 0; r < 4; r++)
+        for (int v = 0; v < V; v++)
+            total[r] += sum[r][v] * sum[r][v];
+}
+
+#endif
+
+/* out[i] = sum over j of (rows[which[i]] . columns[:, j] - offset[j])^2.
+
+   rows: (?, n_features); which: n row numbers, or NULL for the first n rows; columns: (n_features,
+   pitch), of which the first n_columns are used, a multiple of WIDTH; triangular: whether
+   columns[d, j] is 0 for d > j. */
+static void NAME(row_squares)(
+    const REAL *rows, const int *which, int n, int n_features, const REAL *columns, int pitch,
+    int n_columns, const REAL *offset, int triangular, REAL *out)
+{
+#if defined(__GNUC__)
+    for (int i = 0; i < n; i += 4) {
+        const REAL *row[4];
+        NAME(lanes) total[4] = {{0}};
+        for (int r = 0; r < 4; r++) {
+            int at = i + r < n ? i + r : n - 1;
+            row[r] = rows + (long long)(which ? which[at] : at) * n_features;
+        }
+        for (int j = 0, used; j < n_columns; j += used) {
+            int left = (n_columns - j) / WIDTH;
+            int V = left == 4 ? 2 : left < 3 ? left : 3;
+            used = V * WIDTH;
+            int depth = triangular && j + used < n_features ? j + used : n_features;
+            if (V == 3)
+                NAME(four_rows)(row, columns + j, pitch, offset + j, depth, 3, total);
+            else if (V == 2)
+                NAME(four_rows)(row, columns + j, pitch, offset + j, depth, 2, total);
+            else
+                NAME(four_rows)(row, columns + j, pitch, offset + j, depth, 1, total);
+        }
+        for (int r = 0; r < 4 && i + r < n; r++) {
+            REAL sum = 0;
+            for (int v = 0; v < WIDTH; v++)
+                sum += total[r][v];
+            out[i + r] = sum;
+        }
+    }
+#else
+    for (int i = 0; i < n; i++) {
+        const REAL *row = rows + (long long)(which ? which[i] : i) * n_features;
+        REAL total = 0;
+        for (int j = 0; j < n_columns; j++) {
+            int depth = triangular && j < n_features ? j + 1 : n_features;
+            REAL sum = -offset[j];
+            for (int d = 0; d < depth; d++)
+                sum += row[d] * columns[(long long)d * pitch + j];
+            total += sum * sum;
+        }
+        out[i] = total;
+    }
+#endif
+}
+
+#endif

@@ -1,0 +1,91 @@
+"""Kernels of mixtures against numpy."""
+
+import numpy as np
+import pytest
+
+from sklearn_sparsepost._kernels import mixture as kernels
+from sklearn_sparsepost._mixture_observation import _padded
+
+N, K = 300, 7
+
+
+def components(D, seed=0):
+    """Rows, upper triangular factors and offsets."""
+    rng = np.random.default_rng(seed)
+    factors = np.triu(rng.normal(size=(K, D, D)))
+    return rng.normal(size=(N, D)), factors, rng.normal(size=(K, D))
+
+
+def squares(rows, factors, offset):
+    return ((np.einsum("nd,kdj->nkj", rows, factors) - offset) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 6, N])
+@pytest.mark.parametrize("D", [1, 3, 8, 13, 24, 40, 64])
+def test_half_squares(dtype, D, n_rows):
+    rows, factors, offset = components(D)
+    rows = rows[:n_rows]
+    arrays = rows.astype(dtype), _padded(factors, dtype), _padded(offset, dtype)
+    width = arrays[1].shape[2]
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    wanted = -0.5 * squares(rows, factors, offset)
+    for triangular in (True, False):
+        out = np.full((n_rows, K), np.nan, dtype=dtype)
+        kernels.half_squares(*arrays, out, width, triangular=triangular)
+        np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
+    for n_columns in range(kernels.LANES, width, kernels.LANES):
+        kernels.half_squares(*arrays, out, n_columns)
+        wanted = -0.5 * squares(rows, factors[:, :, :n_columns], offset[:, :n_columns])
+        np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("block", [1, 17, 4096])
+@pytest.mark.parametrize("level", [1, 2, 4])
+def test_candidate_weights(dtype, level, block):
+    D, n_neighbors = 5, 3
+    rows, factors, offset = components(D)
+    rng = np.random.default_rng(1)
+    constant = rng.normal(size=K)
+    others = np.argsort(rng.random((K, K)) - 2 * np.eye(K), axis=1)[:, :n_neighbors]
+    neighbours = others.astype(np.int32)
+    start = np.argsort(rng.random((N, K)), axis=1)[:, :level].astype(np.int32)
+    index, weight = start.copy(), np.empty((N, level), dtype=dtype)
+    n_weighed = kernels.candidate_weights(
+        rows.astype(dtype),
+        _padded(factors, dtype),
+        _padded(offset, dtype),
+        constant,
+        neighbours,
+        index,
+        weight,
+        block=block,
+    )
+    wanted = constant - 0.5 * squares(rows, factors, offset)
+    n_candidates = 0
+    for i in range(N):
+        candidates = np.unique(neighbours[start[i]])
+        n_candidates += len(candidates)
+        best = candidates[np.argsort(-wanted[i, candidates])][:level]
+        assert set(index[i]) == set(best)
+        np.testing.assert_allclose(weight[i], wanted[i, index[i]], rtol=1e-4, atol=1e-4)
+    assert n_weighed == n_candidates
+
+
+@pytest.mark.parametrize("wants_first", [False, True])
+@pytest.mark.parametrize("block", [1, 20, 512])
+def test_scatter(dtype, block, wants_first):
+    D = 6
+    rows = components(D)[0].astype(dtype)
+    rng = np.random.default_rng(2)
+    share = rng.uniform(size=(N, K)) * (rng.uniform(size=(N, K)) < 0.3)
+    share[:, 4] = 0  # a component without rows
+    held = [np.flatnonzero(column) for column in share.T]
+    ptr = np.concatenate([[0], np.cumsum([len(which) for which in held])]).astype(np.int32)
+    which = np.concatenate(held).astype(np.int32)
+    second = np.zeros((K, D, D))
+    first = np.zeros((K if wants_first else 0, D))
+    kernels.scatter(rows, ptr, which, share.T[share.T > 0], second, first, block=block)
+    exact = rows.astype(np.float64)
+    np.testing.assert_allclose(second, np.einsum("nk,ni,nj->kij", share, exact, exact), atol=1e-10)
+    if wants_first:
+        np.testing.assert_allclose(first, share.T @ exact, atol=1e-10)
