@@ -7,6 +7,8 @@
 #   weighed, the table stands in for all others, and Metropolis-Hastings corrects (paper 004); or
 #   word and document propose in turn (the cycle of Yuan et al. 2015).
 # * DENSE: a row over all topics, all of which are weighed, a vector at a time.
+from libc.string cimport memset
+
 from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_next_double
 
