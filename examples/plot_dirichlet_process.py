@@ -22,10 +22,10 @@ X = np.concatenate(
 )
 
 # %%
-# With and without merges
-# -----------------------
+# With and without moves
+# ----------------------
 #
-# Without merges the extra components lose their observations pass by pass, and stay in the model
+# Without moves the extra components lose their observations pass by pass, and stay in the model
 # when they have none: it takes longer, and the bound is lower.
 
 options = {
@@ -37,8 +37,8 @@ options = {
     "random_state": 0,
 }
 fits = {
-    "without merges": SparseMixture(25, moves=False, **options).fit(X),
-    "with merges": SparseMixture(25, **options).fit(X),
+    "without moves": SparseMixture(25, moves=False, **options).fit(X),
+    "with moves": SparseMixture(25, **options).fit(X),
 }
 
 fig, axes = plt.subplots(1, 2, figsize=(8.5, 4), sharex=True, sharey=True)
@@ -61,7 +61,7 @@ fig.tight_layout()
 
 # %%
 # The bound, pass by pass
-# -----------------------
+# ----------------------
 
 fig, ax = plt.subplots(figsize=(6, 3.5))
 for name, mixture in fits.items():
