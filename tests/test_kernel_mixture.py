@@ -17,7 +17,7 @@ def components(D, seed=0):
 
 
 def squares(rows, factors, offset):
-    return ((np.einsum("nd,kdj->nkj", rows, factors) - offset) ** 2).sum(axis=2)
+    return ((np.einsum("id,kdj->ikj", rows, factors) - offset) ** 2).sum(axis=2)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 6, N])
