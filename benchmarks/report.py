@@ -550,6 +550,9 @@ def draw_growth(runs, path):
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xticks(at, [f"{size:,}" if what == "topics" else f"{size / 1e6:.1f}" for size in at])
+        low, high = ax.get_ylim()
+        ticks = [m * 10.0**e for e in range(-3, 3) for m in (1, 2, 5)]
+        ax.set_yticks([tick for tick in ticks if low <= tick <= high])
         ax.minorticks_off()
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         corpus = next(iter(read(runs, f"over {what}")))
