@@ -4,9 +4,9 @@ A Dirichlet process that finds how many
 ============================================
 
 With a Dirichlet process prior :class:`~sklearn_sparsepost.SparseMixture` begins with as many
-components as it may use, and merges pairs or deletes small ones wherever the evidence lower bound of
-all data rises. What a move does to the bound is known exactly, without another pass over the data.
-The data here are seven clouds, and the fit may use 25 components.
+components as it may use, and merges pairs or deletes small ones wherever the evidence lower bound
+of all data rises. What a move does to the bound is known exactly, without another pass over the
+data. The data here are seven clouds, and the fit may use 25 components.
 """
 
 import matplotlib.pyplot as plt
