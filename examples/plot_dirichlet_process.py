@@ -61,7 +61,7 @@ fig.tight_layout()
 
 # %%
 # The bound, pass by pass
-# ----------------------
+# -----------------------
 
 fig, ax = plt.subplots(figsize=(6, 3.5))
 for name, mixture in fits.items():
