@@ -486,7 +486,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     def _model(self, dtype, n_components, rows_per_step=np.inf, n_slots=0):
         self._observation.rows_per_step = rows_per_step
-        self._observation.n_neighbors = self.n_neighbors
+        self._observation.n_neighbors = None
         self._observation.n_jobs = self.n_jobs
         return MixtureModel(
             self._observation, self._allocation, n_components, self.sparsity_level, dtype, n_slots
@@ -581,7 +581,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     def _lap(self, model, corpus):
         """A pass of the learning method and what follows it, as a function of (state, bound)."""
-        one_pass = self._pass(model, corpus)
+        next_pass = self._pass(model, corpus)
+
+        def one_pass(state, bound):
+            # Neighbours of what? The first pass looks at all components.
+            model.observation.n_neighbors = self.n_neighbors if state.n_laps else None
+            return next_pass(state, bound)
+
         if not self._moves:
             return one_pass
 

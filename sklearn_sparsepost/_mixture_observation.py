@@ -7,6 +7,7 @@ import numpy as np
 from scipy.linalg.lapack import dtrtri
 from scipy.special import gammaln, psi
 
+from sklearn_sparsepost._gaussian_search import LEAST_SHARE, GaussianSearch, padded
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
 from sklearn_sparsepost._parallel import map_slices
@@ -16,11 +17,6 @@ from sklearn_sparsepost.observations import Observation
 LOG_2PI = np.log(2 * np.pi)
 # Stands for the log of 0 in the maximum likelihood of bits.
 LEAST_LOG_BIT = np.log(1e-12)
-# The search for the largest weights pays from so many components and features on, so many rows a
-# feature, and this many times more components than are kept.
-SEARCH_COMPONENTS, SEARCH_FEATURES, SEARCH_ROWS, SEARCH_SHARE = 16, 16, 16, 4
-# The share of a component's directions that has been looked at after each stage of the search.
-SEARCH_STAGES = (0.375, 0.625, 1.0)
 
 
 # ---------------------------------------------------------------------------- Gaussians
@@ -275,12 +271,16 @@ class FullGaussian(_Gaussian):
         factors = estimates["precisions_cholesky"]
         offset = np.einsum("ki,kij->kj", estimates["means"], factors)
         truncated = self.n_neighbors is not None and self.n_neighbors < len(factors)
-        searches = not (point or truncated) and self.searches(len(factors))
+        searches = not (point or truncated) and GaussianSearch.pays(
+            len(factors), self.n_features, self.rows_per_step
+        )
         return {
             "constant": self._constant(estimates, point),
-            "factors": _padded(factors, dtype),
-            "offset": _padded(offset, dtype),
-            "search": _Search(estimates, self.n_jobs) if searches else None,
+            "factors": padded(factors, dtype),
+            "offset": padded(offset, dtype),
+            "search": GaussianSearch(estimates, self.n_jobs)
+            if searches and not (point or truncated)
+            else None,
             "affinity": self._affinity(estimates) if truncated and not point else None,
         }
 
@@ -302,7 +302,7 @@ class FullGaussian(_Gaussian):
         factors = table["factors"]
         out = np.empty((rows.shape[0], len(factors)), dtype=rows.dtype)
         rows = np.ascontiguousarray(rows)
-        kernels.half_squares(rows, factors, table["offset"], out, factors.shape[2], triangular=True)
+        kernels.half_squares(rows, factors, table["offset"], out)
         out += table["constant"].astype(out.dtype)
         return out
 
@@ -315,11 +315,6 @@ class FullGaussian(_Gaussian):
             nearness = table.pop("affinity") + constant.astype(np.float32)
             np.fill_diagonal(nearness, np.finfo(np.float32).max)  # each is its own neighbour
             table["neighbours"] = topl_weights(nearness, self.n_neighbors)[0]
-
-    def searches(self, n_components):
-        """Whether bounds on the weights are worth their cost."""
-        pays = n_components >= SEARCH_COMPONENTS and self.n_features >= SEARCH_FEATURES
-        return pays and self.rows_per_step >= SEARCH_ROWS * self.n_features
 
     def best(self, rows, table, log_weights, level, start=None):
         """The largest weights: of neighbours only, or most others ruled out, or of all."""
@@ -338,104 +333,19 @@ class FullGaussian(_Gaussian):
             sort_by_index(index, weight)
             return index, weight
         search = table["search"]
-        # Without components to begin with, computing all is faster.
-        if search is None or start is None or level * SEARCH_SHARE > len(log_weights):
+        if search is None or level * LEAST_SHARE > len(log_weights):
             return super().best(rows, table, log_weights, level)
-        return search(rows, table, start)
+        white, far = search.coordinates(rows)
+        index, weight = search(rows, white, table, level, start)
+        if len(far):
+            index[far], weight[far] = super().best(rows[far], table, log_weights, level)
+        return index, weight
 
     def draw(self, attributes, component, size, rng):
         """Draw from N(mean, covariance)."""
         factor = attributes["precisions_cholesky"][component]
         noise = np.linalg.solve(factor.T, rng.standard_normal((self.n_features, size)))
         return attributes["means"][component] + noise.T
-
-
-class _Search:
-    """Finds the largest weights of full Gaussians without computing all, from a guess.
-
-    In coordinates in which the data as a whole are white, each quadratic form is split into a sum
-    of squares, L' y with L the Cholesky factor of the precision in a basis that nearly sorts its
-    eigenvectors: an orthonormal basis of its square's columns, one step of subspace iteration.
-    The first few squares then hold most of the sum, and bound the weight.
-
-    Parameters
-    ----------
-    estimates : dict of str to ndarray
-        Of the components.
-    n_jobs : int or None
-        Threads over components.
-    """
-
-    def __init__(self, estimates, n_jobs):
-        factors, means = estimates["precisions_cholesky"], estimates["means"]
-        share = estimates["degrees_of_freedom"] / estimates["degrees_of_freedom"].sum()
-        pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
-        variances, axes = np.linalg.eigh(pooled)
-        scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))
-        self.whitening = axes / scales
-        turn = (axes * scales).T
-        parts = map_slices(lambda held: _telling(turn @ factors[held]), len(factors), n_jobs)
-        directions = np.concatenate(parts)
-        self.offset = np.einsum("kdp,kd->kp", directions, means @ self.whitening)
-        self.size = np.sqrt(np.einsum("kdp,kdp->kp", directions, directions).max(axis=1))
-        self.directions = directions.astype(np.float32)
-        self.ordered = None
-
-    def order(self, constant):
-        """Sort all by falling constants, the largest weights that components can have."""
-        order = np.argsort(-constant, kind="stable").astype(np.int32)
-        lanes = kernels.LANES
-        ends = np.array(SEARCH_STAGES) * self.directions.shape[1]
-        self.constant = constant
-        self.ordered = {
-            "order": order,
-            "directions": _padded(self.directions[order], np.float32),
-            "direction_offset": _padded(self.offset[order], np.float32),
-            "size": self.size[order].astype(np.float32),
-            "offset_size": np.abs(self.offset).max(axis=1)[order].astype(np.float32),
-            "stages": np.unique(np.ceil(ends / lanes).astype(np.int32) * lanes),
-        }
-        self.directions = self.offset = self.size = None  # once is enough
-
-    def __call__(self, rows, table, start):
-        """The largest weights of each row, given components that are likely to have them."""
-        white = (rows @ self.whitening.astype(rows.dtype)).astype(np.float32, copy=False)
-        index = start.astype(np.int32)
-        weight = np.empty(index.shape, dtype=rows.dtype)
-        kernels.best_weights(
-            rows,
-            table["factors"],
-            table["offset"],
-            self.constant,
-            white,
-            index=index,
-            weight=weight,
-            **self.ordered,
-        )
-        sort_by_index(index, weight)
-        return index, weight
-
-
-def _telling(factors):
-    """Factors of the same precisions whose first columns have most of the quadratic form."""
-    precision = factors @ np.swapaxes(factors, 1, 2)
-    # Single precision is enough here: any orthonormal basis gives bounds.
-    square = precision.astype(np.float32)
-    square /= np.abs(square).max(axis=(1, 2), keepdims=True)
-    basis = np.linalg.qr(square @ square)[0].astype(np.float64)
-    turned = np.swapaxes(basis, 1, 2) @ factors
-    try:
-        lower = np.linalg.cholesky(turned @ np.swapaxes(turned, 1, 2))
-    except np.linalg.LinAlgError:  # an LQ decomposition has the same factor, and always works
-        lower = np.swapaxes(np.linalg.qr(np.swapaxes(turned, 1, 2), mode="r"), 1, 2)
-    return basis @ lower
-
-
-def _padded(columns, dtype):
-    """Columns filled with zeros, to as many as the kernels want."""
-    n_more = -columns.shape[-1] % kernels.LANES
-    widths = [(0, 0)] * (columns.ndim - 1) + [(0, n_more)]
-    return np.ascontiguousarray(np.pad(columns, widths), dtype=dtype)
 
 
 class AxisGaussian(_Gaussian):

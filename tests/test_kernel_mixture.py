@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from sklearn_sparsepost._gaussian_search import padded
 from sklearn_sparsepost._kernels import mixture as kernels
-from sklearn_sparsepost._mixture_observation import _padded
 
 N, K = 300, 7
 
@@ -25,18 +25,12 @@ def squares(rows, factors, offset):
 def test_half_squares(dtype, D, n_rows):
     rows, factors, offset = components(D)
     rows = rows[:n_rows]
-    arrays = rows.astype(dtype), _padded(factors, dtype), _padded(offset, dtype)
-    width = arrays[1].shape[2]
+    arrays = rows.astype(dtype), padded(factors, dtype), padded(offset, dtype)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    out = np.full((n_rows, K), np.nan, dtype=dtype)
+    kernels.half_squares(*arrays, out)
     wanted = -0.5 * squares(rows, factors, offset)
-    for triangular in (True, False):
-        out = np.full((n_rows, K), np.nan, dtype=dtype)
-        kernels.half_squares(*arrays, out, width, triangular=triangular)
-        np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
-    for n_columns in range(kernels.LANES, width, kernels.LANES):
-        kernels.half_squares(*arrays, out, n_columns)
-        wanted = -0.5 * squares(rows, factors[:, :, :n_columns], offset[:, :n_columns])
-        np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("block", [1, 17, 4096])
@@ -52,8 +46,8 @@ def test_candidate_weights(dtype, level, block):
     index, weight = start.copy(), np.empty((N, level), dtype=dtype)
     n_weighed = kernels.candidate_weights(
         rows.astype(dtype),
-        _padded(factors, dtype),
-        _padded(offset, dtype),
+        padded(factors, dtype),
+        padded(offset, dtype),
         constant,
         neighbours,
         index,
@@ -69,6 +63,30 @@ def test_candidate_weights(dtype, level, block):
         assert set(index[i]) == set(best)
         np.testing.assert_allclose(weight[i], wanted[i, index[i]], rtol=1e-4, atol=1e-4)
     assert n_weighed == n_candidates
+
+
+@pytest.mark.parametrize("level", [1, 3, K])
+@pytest.mark.parametrize("n_columns", [8, 16])
+def test_likely_components(level, n_columns):
+    D = 13
+    rows, factors, offset = components(D)
+    rows[5] *= 1e30  # overflows
+    constant = np.random.default_rng(1).normal(size=K)
+    index = np.empty((N, level), dtype=np.int32)
+    kernels.likely_components(
+        rows.astype(np.float32),
+        padded(factors, np.float32),
+        padded(offset, np.float32),
+        constant.astype(np.float32),
+        n_columns,
+        index,
+    )
+    first = slice(0, n_columns)
+    density = constant - 0.5 * squares(rows, factors[:, :, first], offset[:, first])
+    for i, found in enumerate(index):
+        assert len(set(found)) == level
+        if i != 5:
+            assert set(found) == set(np.argsort(-density[i])[:level])
 
 
 @pytest.mark.parametrize("wants_first", [False, True])

@@ -12,8 +12,8 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsepost import SparseMixture
-from sklearn_sparsepost import _mixture_observation as observations
 from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost._gaussian_search import GaussianSearch
 from sklearn_sparsepost.callbacks import BoundMonitor, EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.observations import Observation
 
@@ -233,7 +233,7 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
     tolerance = 1e-9 if dtype == np.float64 else 2e-3
     rng = np.random.default_rng(3)
     poor = np.argsort(rng.random((len(rows), 40)), axis=1)[:, :level].astype(np.uint16)
-    for start in (wanted.astype(np.uint16), poor):
+    for start in (wanted.astype(np.uint16), poor, None):
         index, found = search(rows, table, log_weights, level, start)
         np.testing.assert_allclose(np.sort(found), np.sort(weight), rtol=0, atol=tolerance)
         if dtype == np.float64:
@@ -241,10 +241,22 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
         assert (np.diff(index.astype(int), axis=1) > 0).all()
 
 
+def test_search_where_single_precision_overflows(patches):
+    mixture = SparseMixture(40, assume_centered=True, max_iter=2, random_state=0).fit(patches)
+    model = mixture._model(patches.dtype, 40, len(patches))
+    table, log_weights = model.tables(*mixture._fitted_parts())
+    far = patches[:50] * np.logspace(10, 60, 50)[:, None]
+    wanted, weight = Observation.best(model.observation, far, table, log_weights, 4)
+    for start in (np.zeros((50, 4), np.int32) + np.arange(4), None):
+        index, found = model.observation.best(far, table, log_weights, 4, start)
+        np.testing.assert_array_equal(index, wanted)
+        np.testing.assert_allclose(found, weight, rtol=1e-9)
+
+
 def test_search_and_plain_way_fit_the_same(patches, monkeypatch):
     mixture = SparseMixture(40, assume_centered=True, max_iter=4, tol=0, random_state=0)
     fast = clone(mixture).fit(patches)
-    monkeypatch.setattr(observations, "SEARCH_COMPONENTS", 10**9)
+    monkeypatch.setattr(GaussianSearch, "pays", lambda *_: False)
     plain = clone(mixture).fit(patches)
     np.testing.assert_allclose(fast.bound_history_, plain.bound_history_, rtol=1e-10)
     np.testing.assert_allclose(fast.covariances_, plain.covariances_, rtol=1e-6, atol=1e-10)
@@ -272,8 +284,8 @@ def test_few_neighbours_still_raise_the_bound(patches, method, level):
 def test_neighbours_are_the_components_of_largest_expected_weight(patches):
     for X, centred in ((patches, True), (patches + 0.5, False)):
         mixture = SparseMixture(12, assume_centered=centred, max_iter=3, random_state=0).fit(X)
-        mixture.set_params(n_neighbors=3)
         model = mixture._model(X.dtype, 12, len(X))
+        model.observation.n_neighbors = 3
         table, log_weights = model.tables(*mixture._fitted_parts())
         rng = np.random.default_rng(0)
         attributes = mixture._attributes()

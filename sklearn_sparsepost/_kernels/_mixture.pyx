@@ -1,11 +1,12 @@
 """Log weights of Gaussian components: squared lengths, and the L best without computing all.
 
-The search rests on a bound. A component's quadratic form is a sum of squares of projections, so a
-part of the sum bounds the log weight from above, and a component whose bound lies below a row's
-L-th best weight so far cannot be among its L best. Projections are ordered so that few of them
-hold most of the sum. Bounds are in single precision, their rounding allowed for.
+The search rests on a bound. With a triangular factor of the precision the quadratic form is a sum
+of squares of which the first p need the first p features only: those of the marginal distribution.
+A part of the sum bounds the log weight from above, and a component whose bound lies below a row's
+L-th best weight so far cannot be among its L best. The features are principal axes, largest first,
+the same for all components. Bounds are in single precision, their rounding allowed for.
 """
-from libc.math cimport sqrt, sqrtf
+from libc.math cimport fabs, sqrt
 from scipy.linalg.cython_blas cimport dsyrk
 
 from sklearn_sparsepost._kernels._topl cimport weakest
@@ -17,11 +18,15 @@ import numpy as np
 cdef extern from "_squares.h" nogil:
     void row_squares_f(
         const float *rows, const int *which, int n, int n_features, const float *columns,
-        int pitch, int n_columns, const float *offset, int triangular, float *out,
+        int pitch, int n_columns, const float *offset, int above, float *out,
     )
     void row_squares_d(
         const double *rows, const int *which, int n, int n_features, const double *columns,
-        int pitch, int n_columns, const double *offset, int triangular, double *out,
+        int pitch, int n_columns, const double *offset, int above, double *out,
+    )
+    void lane_squares(
+        const float *rows, int stride, int n, int n_features, const float *columns, int pitch,
+        int n_columns, const float *offset, float *out,
     )
 
 cdef enum:
@@ -30,53 +35,51 @@ cdef enum:
 
 # Columns come in multiples of this: the longest vector there is of either type.
 LANES = 8
-# Relative rounding of a projection in single precision, well above sqrt(n_features) units.
+# Relative rounding of single precision, well above sqrt(n_features) units; and by how much the room
+# for squares is widened, so that the square of a sum, room and rounding, splits into two terms:
+# (a + b)^2 <= (1 + WIDER) a^2 + (1 + 1 / WIDER) b^2.
 cdef float ROUNDING = 1e-6
-# Below every log weight.
+cdef float WIDER = 1e-3
+# Where no room is needed any more, and below every log weight.
+cdef float LEAST = -1e30
 cdef float NO_WEIGHT = -3e38
 
 
 cdef inline void _row_squares(
     const floating *rows, const int *which, int n, int D, const floating *columns, int pitch,
-    int n_columns, const floating *offset, bint triangular, floating *out
+    int n_columns, const floating *offset, int above, floating *out
 ) noexcept nogil:
     if floating is float:
         row_squares_f(
-            rows, which, n, D, columns, pitch, n_columns, offset, triangular, out
+            rows, which, n, D, columns, pitch, n_columns, offset, above, out
         )
     else:
         row_squares_d(
-            rows, which, n, D, columns, pitch, n_columns, offset, triangular, out
+            rows, which, n, D, columns, pitch, n_columns, offset, above, out
         )
 
 
 def half_squares(
     const floating[:, ::1] rows,
-    const floating[:, :, ::1] columns,
+    const floating[:, :, ::1] factors,
     const floating[:, ::1] offset,
     floating[:, ::1] out,
-    int n_columns,
-    bint triangular=False,
 ):
-    """Minus half the squared distances of rows to means, in each component's projection.
+    """Minus half the squared lengths of rows P_k - offset_k.
 
     Parameters
     ----------
     rows : ndarray of shape (n_rows, D)
         The data.
-    columns : ndarray of shape (K, D, W)
-        The directions of each component, filled with zeros up to a multiple of `LANES`.
+    factors : ndarray of shape (K, D, W)
+        The upper triangular P_k, filled with zeros up to a multiple of `LANES`.
     offset : ndarray of shape (K, W)
-        Projections of the means.
+        The means times P_k.
     out : ndarray of shape (n_rows, K)
         Overwritten.
-    n_columns : int
-        How many directions to use, a multiple of `LANES`.
-    triangular : bool, default=False
-        Whether ``columns[k, d, j]`` is 0 for d > j.
     """
-    cdef int n = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>columns.shape[0]
-    cdef int W = <int>columns.shape[2], t, g, i, k, count, width
+    cdef int n = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>factors.shape[0]
+    cdef int W = <int>factors.shape[2], t, g, i, k, count, width
     cdef floating[:, ::1] squares = np.empty((GROUP, TILE), np.asarray(rows).dtype)
     if n == 0:
         return
@@ -91,8 +94,8 @@ def half_squares(
                 width = min(GROUP, K - g)
                 for k in range(width):
                     _row_squares(
-                        &rows[t, 0], NULL, count, D, &columns[g + k, 0, 0], W, n_columns,
-                        &offset[g + k, 0], triangular, &squares[k, 0],
+                        &rows[t, 0], NULL, count, D, &factors[g + k, 0, 0], W, W,
+                        &offset[g + k, 0], 0, &squares[k, 0],
                     )
                 for i in range(count):
                     for k in range(width):
@@ -144,6 +147,23 @@ cdef void _sort(double *key, int *value, int n) noexcept nogil:
         _sift(key, value, 0, i)
 
 
+cdef inline float _low(double weight) noexcept nogil:
+    return <float>max(weight - ROUNDING * fabs(weight), LEAST)
+
+
+cdef inline void _room(
+    double constant, int n_columns, float size, float offset_size, float *room, float *by_length
+) noexcept nogil:
+    """The squares that a component may have: room - 2 (1 + WIDER) low + by_length |row|^2.
+
+    Each of the computed projections is off by no more than ROUNDING (size |row| + offset_size).
+    """
+    cdef float rounding = 2 * (1 + 1 / WIDER) * n_columns * ROUNDING * ROUNDING
+    room[0] = <float>(2 * (1 + WIDER) * (constant + ROUNDING * fabs(constant)))
+    room[0] += rounding * offset_size * offset_size
+    by_length[0] = rounding * size * size
+
+
 def best_weights(
     const floating[:, ::1] rows,
     const floating[:, :, ::1] factors,
@@ -151,8 +171,8 @@ def best_weights(
     const double[::1] constant,
     const float[:, ::1] white,
     const int[::1] order,
-    const float[:, :, ::1] directions,
-    const float[:, ::1] direction_offset,
+    const float[:, :, ::1] white_factors,
+    const float[:, ::1] white_offset,
     const float[::1] size,
     const float[::1] offset_size,
     const int[::1] stages,
@@ -173,19 +193,17 @@ def best_weights(
     constant : ndarray of shape (K,)
         The largest weight a component can have.
     white : ndarray of shape (n_rows, D), float32
-        The data in the coordinates of the directions.
+        The data in coordinates of which the first few tell most.
     order : ndarray of shape (K,)
         Components by falling constant; the following arrays are in this order.
-    directions : ndarray of shape (K, D, W), float32
-        Directions of each component, along the first of which sums of squares never exceed the
-        quadratic form.
-    direction_offset : ndarray of shape (K, W), float32
-        The means along these.
+    white_factors : ndarray of shape (K, D, W), float32
+        The P_k in these coordinates, upper triangular too.
+    white_offset : ndarray of shape (K, W), float32
+        The means times these.
     size, offset_size : ndarray of shape (K,), float32
-        The length of the longest direction, and the largest absolute offset.
+        The length of the longest column, and the largest absolute offset.
     stages : ndarray of shape (n_stages,), int32
-        How many of the directions have been looked at after each stage, rising multiples of
-        `LANES`.
+        How many of the columns have been looked at after each stage, rising multiples of `LANES`.
     index : ndarray of shape (n_rows, L), int32
         Different components to begin with; those of the result, in no order.
     weight : ndarray of shape (n_rows, L)
@@ -196,19 +214,22 @@ def best_weights(
     Returns
     -------
     n_bounds, n_more, n_exact : int
-        How many pairs were bounded by the first directions, by more, and computed.
+        How many pairs were bounded by the first columns, by more, and computed.
     """
     cdef int n_rows = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>constant.shape[0]
-    cdef int L = <int>index.shape[1], W = <int>directions.shape[2], pitch = <int>factors.shape[2]
+    cdef int L = <int>index.shape[1], W = <int>white_factors.shape[2], pitch = <int>factors.shape[2]
     cdef int n_stages = <int>stages.shape[0], first, n, i, j, k, g, s, t, row, width, held, count
     cdef int slot, stage, begin
-    cdef float root, length, reach, long_direction, offset_slack
+    cdef float length, room, by_length, twice = 2 * (1 + WIDER)
     cdef double largest
     cdef floating w
     cdef Py_ssize_t n_bounds = 0, n_more = 0, n_exact = 0
     cdef floating[::1] squares = np.empty(block, np.asarray(rows).dtype)
+    cdef int n_first = min(D, stages[0]), stride = -(-block // TILE) * TILE
     cdef float[:, ::1] sorted_white = np.empty((block, D), np.float32)
-    cdef float[::1] partial = np.empty(block, np.float32), norm = np.empty(block, np.float32)
+    cdef float[:, ::1] feature = np.zeros((n_first, stride), np.float32)  # the first, transposed
+    cdef float[::1] partial = np.empty(stride, np.float32), norm = np.empty(block, np.float32)
+    cdef float[::1] low = np.empty(block, np.float32)  # L-th best weights, rounded down
     cdef float[::1] excess = np.empty(TILE, np.float32)
     cdef double[::1] least = np.empty(block)
     cdef int[::1] by_least = np.empty(block, np.int32)
@@ -242,7 +263,7 @@ def best_weights(
                         where[i] = first + pair[held + i] // L
                     _row_squares(
                         &rows[0, 0], &where[0], count, D, &factors[k, 0, 0], pitch, pitch,
-                        &offset[k, 0], True, &squares[0],
+                        &offset[k, 0], 0, &squares[0],
                     )
                     for i in range(count):
                         slot = pair[held + i]
@@ -260,39 +281,41 @@ def best_weights(
                 length = 0
                 for j in range(D):
                     length += sorted_white[i, j] * sorted_white[i, j]
-                norm[i] = ROUNDING * sqrtf(length)
+                for j in range(n_first):
+                    feature[j, i] = sorted_white[i, j]
+                norm[i] = length
+                low[i] = _low(least[i])
             held = n
             g = -GROUP
             while g + GROUP < K:
                 g += GROUP
                 width = min(GROUP, K - g)
-                # `least` of a row may only have risen since the sort, so no row is forgotten.
+                # `low` of a row may only have risen since the sort, so no row is forgotten.
                 largest = constant[order[g]]
-                while held > 0 and least[held - 1] > largest:
+                while held > 0 and low[held - 1] > largest:
                     held -= 1
                 if held == 0:
                     break
                 for k in range(width):
                     n_survivors[k] = 0
-                root = sqrtf(stages[0])
                 t = -TILE
                 while t + TILE < held:
                     t += TILE
                     count = min(TILE, held - t)
                     for k in range(width):
-                        _row_squares(
-                            &sorted_white[t, 0], NULL, count, D, &directions[g + k, 0, 0], W,
-                            stages[0], &direction_offset[g + k, 0], False, &partial[0],
+                        lane_squares(
+                            &feature[0, t], stride, count, D, &white_factors[g + k, 0, 0], W,
+                            stages[0], &white_offset[g + k, 0], &partial[0],
                         )
-                        largest = constant[order[g + k]]
-                        long_direction = root * size[g + k]
-                        offset_slack = root * ROUNDING * offset_size[g + k]
+                        _room(
+                            constant[order[g + k]], stages[0], size[g + k], offset_size[g + k],
+                            &room, &by_length,
+                        )
                         for i in range(count):
-                            reach = <float>(largest - least[t + i])
-                            # Without room at all no length is short enough.
-                            reach = sqrtf(2 * reach) if reach >= 0 else <float>-1e30
-                            reach = reach + norm[t + i] * long_direction + offset_slack
-                            excess[i] = partial[i] - reach * reach if reach >= 0 else 1
+                            excess[i] = (
+                                partial[i] + twice * low[t + i] - room
+                                - by_length * norm[t + i]
+                            )
                         s = n_survivors[k]
                         for i in range(count):  # without branches: who leaves is hard to predict
                             survivor[k, s] = t + i
@@ -301,17 +324,7 @@ def best_weights(
                         n_survivors[k] = s
                 n_bounds += <Py_ssize_t>held * width
                 for k in range(width):
-                    # Candidates are known, and leave first.
-                    s = 0
-                    for i in range(n_survivors[k]):
-                        row = by_least[survivor[k, i]]
-                        for j in range(L):
-                            if index[row, j] == order[g + k]:
-                                break
-                        else:
-                            survivor[k, s] = survivor[k, i]
-                            total[k, s] = total[k, i]
-                            s += 1
+                    s = n_survivors[k]
                     n_more += s
                     largest = constant[order[g + k]]
                     for stage in range(1, n_stages):
@@ -320,32 +333,39 @@ def best_weights(
                         begin = stages[stage - 1]
                         _row_squares(
                             &sorted_white[0, 0], &survivor[k, 0], s, D,
-                            &directions[g + k, 0, begin], W, stages[stage] - begin,
-                            &direction_offset[g + k, begin], False, &partial[0],
+                            &white_factors[g + k, 0, begin], W, stages[stage] - begin,
+                            &white_offset[g + k, begin], begin, &partial[0],
                         )
-                        root = sqrtf(stages[stage])
+                        _room(
+                            largest, stages[stage], size[g + k], offset_size[g + k], &room,
+                            &by_length,
+                        )
                         count = s
                         s = 0
                         for i in range(count):
                             t = survivor[k, i]
-                            reach = <float>(largest - least[t])
                             length = total[k, i] + partial[i]
                             survivor[k, s] = t
                             total[k, s] = length
-                            if reach >= 0:
-                                reach = sqrtf(2 * reach) + root * (
-                                    norm[t] * size[g + k] + ROUNDING * offset_size[g + k]
-                                )
-                                s += length <= reach * reach
+                            s += length + twice * low[t] <= room + by_length * norm[t]
+                    count = s
+                    s = 0
+                    for i in range(count):  # but for the candidates, which are known
+                        row = by_least[survivor[k, i]]
+                        for j in range(L):
+                            if index[row, j] == order[g + k]:
+                                break
+                        else:
+                            where[s] = row
+                            survivor[k, s] = survivor[k, i]
+                            s += 1
                     if s == 0:
                         continue
                     n_exact += s
-                    for i in range(s):
-                        where[i] = by_least[survivor[k, i]]
                     j = order[g + k]
                     _row_squares(
                         &rows[0, 0], &where[0], s, D, &factors[j, 0, 0], pitch, pitch,
-                        &offset[j, 0], True, &squares[0],
+                        &offset[j, 0], 0, &squares[0],
                     )
                     for i in range(s):
                         w = largest - 0.5 * squares[i]
@@ -357,8 +377,63 @@ def best_weights(
                             weight[row, slot] = w
                             index[row, slot] = j
                             slot = weakest(&weight[row, 0], &index[row, 0], L)
-                            least[survivor[k, i]] = weight[row, slot]
+                            low[survivor[k, i]] = _low(weight[row, slot])
     return n_bounds, n_more, n_exact
+
+
+def likely_components(
+    const float[:, ::1] white,
+    const float[:, :, ::1] white_factors,
+    const float[:, ::1] white_offset,
+    const float[::1] constant,
+    int n_columns,
+    int[:, ::1] index,
+):
+    """The L components of each row with the largest marginal densities of the first features.
+
+    Parameters
+    ----------
+    white, white_factors, white_offset
+        As for :func:`best_weights`.
+    constant : ndarray of shape (K,), float32
+        The largest log density that each component can have.
+    n_columns : int
+        How many features, a multiple of `LANES`.
+    index : ndarray of shape (n_rows, L), int32
+        Overwritten; in no order.
+    """
+    cdef int n = <int>white.shape[0], D = <int>white.shape[1], K = <int>constant.shape[0]
+    cdef int L = <int>index.shape[1], W = <int>white_factors.shape[2], n_first = min(D, n_columns)
+    cdef int t, i, j, k, count, slot
+    cdef float w
+    cdef float[:, ::1] feature = np.zeros((n_first, TILE), np.float32)
+    cdef float[::1] partial = np.empty(TILE, np.float32), least = np.empty(TILE, np.float32)
+    cdef float[:, ::1] best = np.empty((TILE, L), np.float32)
+    with nogil:
+        t = -TILE
+        while t + TILE < n:
+            t += TILE
+            count = min(TILE, n - t)
+            for i in range(count):
+                for j in range(n_first):
+                    feature[j, i] = white[t + i, j]
+            for k in range(K):
+                lane_squares(
+                    &feature[0, 0], TILE, count, D, &white_factors[k, 0, 0], W, n_columns,
+                    &white_offset[k, 0], &partial[0],
+                )
+                for i in range(count):
+                    w = constant[k] - <float>0.5 * partial[i]
+                    if k < L:  # different components whatever their weights are
+                        slot = k
+                    elif w > least[i]:
+                        slot = weakest(&best[i, 0], &index[t + i, 0], L)
+                    else:
+                        continue
+                    best[i, slot] = w
+                    index[t + i, slot] = k
+                    if k >= L - 1:
+                        least[i] = best[i, weakest(&best[i, 0], &index[t + i, 0], L)]
 
 
 def candidate_weights(
@@ -438,7 +513,7 @@ def candidate_weights(
                 if count:
                     _row_squares(
                         &rows[0, 0], &where[begin], count, D, &factors[k, 0, 0], W, W,
-                        &offset[k, 0], True, &squares[0],
+                        &offset[k, 0], 0, &squares[0],
                     )
                 for i in range(count):
                     w = constant[k] - 0.5 * squares[i]

@@ -29,6 +29,50 @@
 #undef PASTE2
 #undef PASTE
 
+/* out[i] = sum over j of (sum over d of rows[d][i] columns[d, j] - offset[j])^2, with rows as lanes.
+
+   rows: (n_features, stride), 16 (n / 16) + 16 numbers at least of each feature; columns: upper
+   triangular, of which the first n_columns are used, a multiple of 4; out: as long as a row. */
+static void lane_squares(
+    const float *rows, int stride, int n, int n_features, const float *columns, int pitch,
+    int n_columns, const float *offset, float *out)
+{
+#if defined(__GNUC__)
+    for (int i = 0; i < n; i += 16) {
+        lanes_f total[2] = {{0}};
+        for (int j = 0; j < n_columns; j += 4) {
+            int depth = j + 4 < n_features ? j + 4 : n_features;
+            lanes_f sum[4][2];
+            for (int c = 0; c < 4; c++)
+                for (int v = 0; v < 2; v++)
+                    sum[c][v] = (lanes_f){0} - offset[j + c];
+            for (int d = 0; d < depth; d++) {
+                const lanes_f *row = (const lanes_f *)(rows + (long long)d * stride + i);
+                const float *column = columns + (long long)d * pitch + j;
+                for (int c = 0; c < 4; c++)
+                    for (int v = 0; v < 2; v++)
+                        sum[c][v] += column[c] * row[v];
+            }
+            for (int c = 0; c < 4; c++)
+                for (int v = 0; v < 2; v++)
+                    total[v] += sum[c][v] * sum[c][v];
+        }
+        for (int v = 0; v < 2; v++)
+            *(lanes_f *)(out + i + v * 8) = total[v];
+    }
+#else
+    for (int i = 0; i < n; i++)
+        out[i] = 0;
+    for (int j = 0; j < n_columns; j++)
+        for (int i = 0; i < n; i++) {
+            float sum = -offset[j];
+            for (int d = 0; d <= j && d < n_features; d++)
+                sum += rows[(long long)d * stride + i] * columns[(long long)d * pitch + j];
+            out[i] += sum * sum;
+        }
+#endif
+}
+
 #else
 
 #if defined(__GNUC__)
@@ -62,11 +106,11 @@ static inline __attribute__((always_inline)) void NAME(four_rows)(
 /* out[i] = sum over j of (rows[which[i]] . columns[:, j] - offset[j])^2.
 
    rows: (?, n_features); which: n row numbers, or NULL for the first n rows; columns: (n_features,
-   pitch), of which the first n_columns are used, a multiple of WIDTH; triangular: whether
-   columns[d, j] is 0 for d > j. */
+   pitch), of which the first n_columns are used, a multiple of WIDTH, with zeros in columns[d, j]
+   for d > above + j. */
 static void NAME(row_squares)(
     const REAL *rows, const int *which, int n, int n_features, const REAL *columns, int pitch,
-    int n_columns, const REAL *offset, int triangular, REAL *out)
+    int n_columns, const REAL *offset, int above, REAL *out)
 {
 #if defined(__GNUC__)
     for (int i = 0; i < n; i += 4) {
@@ -80,7 +124,7 @@ static void NAME(row_squares)(
             int left = (n_columns - j) / WIDTH;
             int V = left == 4 ? 2 : left < 3 ? left : 3;
             used = V * WIDTH;
-            int depth = triangular && j + used < n_features ? j + used : n_features;
+            int depth = above + j + used < n_features ? above + j + used : n_features;
             if (V == 3)
                 NAME(four_rows)(row, columns + j, pitch, offset + j, depth, 3, total);
             else if (V == 2)
@@ -100,7 +144,7 @@ static void NAME(row_squares)(
         const REAL *row = rows + (long long)(which ? which[i] : i) * n_features;
         REAL total = 0;
         for (int j = 0; j < n_columns; j++) {
-            int depth = triangular && j < n_features ? j + 1 : n_features;
+            int depth = above + j < n_features ? above + j + 1 : n_features;
             REAL sum = -offset[j];
             for (int d = 0; d < depth; d++)
                 sum += row[d] * columns[(long long)d * pitch + j];

@@ -1,0 +1,146 @@
+"""The largest weights of full Gaussians without computing all."""
+
+import numpy as np
+
+from sklearn_sparsepost._kernels import mixture as kernels
+from sklearn_sparsepost._kernels._topl import sort_by_index
+from sklearn_sparsepost._parallel import map_slices
+
+# The search pays from so many components and features on, so many rows a feature between two
+# global steps, and this many times more components than are kept.
+LEAST_COMPONENTS, LEAST_FEATURES, LEAST_ROWS, LEAST_SHARE = 16, 16, 16, 4
+# The share of a factor's columns that has been looked at after each stage; the first ones also
+# serve to guess components to begin with.
+STAGES = (0.25, 0.5, 0.75, 1.0)
+
+# Rows of larger white coordinates could overflow in single precision.
+FAR = 1e12
+
+
+class GaussianSearch:
+    """Bounds on the log weights of components, after few of a row's features.
+
+    With a triangular factor of a precision, the first p squares of the quadratic form are that of
+    the marginal distribution of the first p features. In the principal axes of the data, largest
+    first, they tell most components from where a row is, at a fraction of the arithmetic.
+
+    Parameters
+    ----------
+    estimates : dict of str to ndarray
+        Of the components.
+    n_jobs : int or None
+        Threads over components.
+    """
+
+    def __init__(self, estimates, n_jobs):
+        factors, means = estimates["precisions_cholesky"], estimates["means"]
+        share = estimates["degrees_of_freedom"] / estimates["degrees_of_freedom"].sum()
+        pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
+        variances, axes = np.linalg.eigh(pooled)
+        scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))[::-1]
+        axes = axes[:, ::-1]
+        self.whitening = axes / scales
+        turn = (axes * scales).T
+        parts = map_slices(lambda held: _triangular(turn @ factors[held]), len(factors), n_jobs)
+        self.factors = np.concatenate(parts)
+        self.offset = np.einsum("kdp,kd->kp", self.factors, means @ self.whitening)
+        self.arrays = None
+
+    @staticmethod
+    def pays(n_components, n_features, n_rows):
+        """Whether bounds on the weights are worth their cost."""
+        return (
+            n_components >= LEAST_COMPONENTS
+            and n_features >= LEAST_FEATURES
+            and n_rows >= LEAST_ROWS * n_features
+        )
+
+    def order(self, constant):
+        """Sort all by falling constants, the largest weights that components can have."""
+        order = np.argsort(-constant, kind="stable").astype(np.int32)
+        factors, offset = self.factors[order], self.offset[order]
+        lanes, n_features = kernels.LANES, factors.shape[1]
+        stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
+        diagonal = np.abs(np.einsum("kpp->kp", factors))
+        self.constant = constant
+        # Of the marginal distributions, but for what all have in common.
+        marginal = constant[order] - np.log(diagonal[:, stages[0] :]).sum(axis=1)
+        self.marginal = marginal.astype(np.float32)
+        self.arrays = {
+            "order": order,
+            "white_factors": padded(factors, np.float32),
+            "white_offset": padded(offset, np.float32),
+            "size": np.sqrt(np.square(factors).sum(axis=1).max(axis=1)).astype(np.float32),
+            "offset_size": np.abs(offset).max(axis=1).astype(np.float32),
+            "stages": stages,
+        }
+        self.factors = self.offset = None  # once is enough
+
+    def coordinates(self, rows):
+        """The rows in the principal axes, and the numbers of those too far away for the search."""
+        white = rows @ self.whitening.astype(rows.dtype)
+        far = np.flatnonzero(np.abs(white).max(axis=1, initial=0) > FAR)
+        white[far] = 0
+        return white.astype(np.float32, copy=False), far
+
+    def __call__(self, rows, white, table, level, start=None):
+        """The largest weights of each row.
+
+        Parameters
+        ----------
+        rows, white : ndarray of shape (n_rows, n_features)
+            The data, and in the principal axes.
+        table : dict of str to ndarray
+            The components' factors and offsets in the features themselves.
+        level : int
+            How many weights a row, L.
+        start : ndarray of shape (n_rows, L), default=None
+            Components that are likely to have them; a guess by default.
+
+        Returns
+        -------
+        index : ndarray of shape (n_rows, L), int32
+            Components, ascending.
+        weight : ndarray of shape (n_rows, L)
+            Their log weights.
+        """
+        index = self._guess(white, level) if start is None else start.astype(np.int32)
+        weight = np.empty(index.shape, dtype=rows.dtype)
+        kernels.best_weights(
+            rows,
+            table["factors"],
+            table["offset"],
+            self.constant,
+            white,
+            index=index,
+            weight=weight,
+            **self.arrays,
+        )
+        sort_by_index(index, weight)
+        return index, weight
+
+    def _guess(self, white, level):
+        """The components whose marginal densities of the first features are largest."""
+        index = np.empty((len(white), level), dtype=np.int32)
+        kernels.likely_components(
+            white,
+            self.arrays["white_factors"],
+            self.arrays["white_offset"],
+            self.marginal,
+            self.arrays["stages"][0],
+            index,
+        )
+        return self.arrays["order"][index]
+
+
+def _triangular(factors):
+    """Upper triangular factors of the same products F F^T, by QR from the last row to the first."""
+    backwards = np.swapaxes(factors[:, ::-1], 1, 2)
+    return np.swapaxes(np.linalg.qr(backwards, mode="r"), 1, 2)[:, ::-1, ::-1]
+
+
+def padded(columns, dtype):
+    """Columns filled with zeros, to as many as the kernels want."""
+    n_more = -columns.shape[-1] % kernels.LANES
+    widths = [(0, 0)] * (columns.ndim - 1) + [(0, n_more)]
+    return np.ascontiguousarray(np.pad(columns, widths), dtype=dtype)
