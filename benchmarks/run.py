@@ -179,6 +179,13 @@ def samplers(quick=False):
                     spec = {"budget": 1 if quick else 15, "repeat": repeat}
                     add("sweeps", news, k, method, method, **spec)
 
+    # Does "auto" take the fastest?
+    for k in (4, 8) if quick else (8, 32, 100, 400, 1600):
+        for repeat in range(3):
+            for sampler in ("auto", "alias", "sparse", "dense") if k < 400 else ("auto", "alias"):
+                spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
+                add("sweeps", news, k, sampler, **spec)
+
     for k in (few, some):
         for repeat in range(3):
             for threads in (1, 2):

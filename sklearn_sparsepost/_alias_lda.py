@@ -42,8 +42,8 @@ class AliasLDA(BaseTopicEstimator):
         - "cycle": a stale table of the word and a token of the document propose in turn, in
           constant time (Yuan et al. [3]_); needs more sweeps.
         - "dense": all topics are weighed, a vector at a time.
-        - "auto": "dense" for few topics; else "sparse" for rare words and "alias" for frequent
-          ones.
+        - "auto": "sparse" for rare words, of up to one token for 25 topics and 32 at most, and
+          "alias" for the others.
 
     n_mh_steps : int, default=1
         Metropolis-Hastings steps a token of "alias" and "cycle".

@@ -136,6 +136,7 @@ def test_merged_tokens(corpus, blocks):
 @pytest.mark.parametrize("sampler", [*SAMPLERS, "auto"])
 def test_counts_stay_those_of_the_tokens(corpus, blocks, monkeypatch, sampler, n_components):
     monkeypatch.setattr(gibbs, "FREQUENT", 100)
+    monkeypatch.setattr(gibbs, "TOPICS_A_TOKEN", 0.01)
     state = start(corpus, n_components, sampler=sampler)
     before = state.z.copy()
     for _ in range(3):
