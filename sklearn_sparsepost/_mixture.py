@@ -27,12 +27,8 @@ from sklearn_sparsepost._mixture_model import (
     infer_rows,
     row_likelihoods,
 )
-from sklearn_sparsepost._mixture_observation import (
-    AxisGaussian,
-    Bernoulli,
-    FullGaussian,
-    MultinomialCounts,
-)
+from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
+from sklearn_sparsepost._mixture_gaussian import AxisGaussian, FullGaussian
 from sklearn_sparsepost._mixture_starts import data_moments, first_responsibilities
 from sklearn_sparsepost._moves import (
     choose_pairs,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_sparsepost._gaussian_search import padded
+from sklearn_sparsepost._mixture_search import padded
 from sklearn_sparsepost._kernels import mixture as kernels
 
 N, K = 300, 7

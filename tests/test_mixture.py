@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost import _parallel as parallel
-from sklearn_sparsepost._gaussian_search import GaussianSearch
+from sklearn_sparsepost._mixture_search import GaussianSearch
 from sklearn_sparsepost.callbacks import BoundMonitor, EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.observations import Observation
 

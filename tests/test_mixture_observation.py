@@ -9,12 +9,8 @@ from scipy.stats import multinomial
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
 from sklearn_sparsepost._mixture_model import DirichletWeights, MixtureModel, ProcessWeights
-from sklearn_sparsepost._mixture_observation import (
-    AxisGaussian,
-    Bernoulli,
-    FullGaussian,
-    MultinomialCounts,
-)
+from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
+from sklearn_sparsepost._mixture_gaussian import AxisGaussian, FullGaussian
 
 COVARIANCE_TYPES = ["full", "diag", "spherical"]
 N, D, K = 150, 3, 4

@@ -147,6 +147,22 @@ cdef void _sort(double *key, int *value, int n) noexcept nogil:
         _sift(key, value, 0, i)
 
 
+cdef void _by_component(const int *component, int n, int K, int *stop, int *order) noexcept nogil:
+    """Numbers of pairs sorted by component, and where those of each component stop."""
+    cdef int i, k, begin = 0, count
+    for k in range(K):
+        stop[k] = 0
+    for i in range(n):
+        stop[component[i]] += 1
+    for k in range(K):  # for now where they begin
+        count = stop[k]
+        stop[k] = begin
+        begin += count
+    for i in range(n):
+        order[stop[component[i]]] = i
+        stop[component[i]] += 1
+
+
 cdef inline float _low(double weight) noexcept nogil:
     return <float>max(weight - ROUNDING * fabs(weight), LEAST)
 
@@ -233,7 +249,7 @@ def best_weights(
     cdef float[::1] excess = np.empty(TILE, np.float32)
     cdef double[::1] least = np.empty(block)
     cdef int[::1] by_least = np.empty(block, np.int32)
-    cdef int[::1] pair_start = np.empty(K + 1, np.int32), pair = np.empty(block * L, np.int32)
+    cdef int[::1] pair_stop = np.empty(K, np.int32), pair = np.empty(block * L, np.int32)
     cdef int[:, ::1] survivor = np.empty((GROUP, block + 1), np.int32)
     cdef float[:, ::1] total = np.empty((GROUP, block + 1), np.float32)
     cdef int[::1] n_survivors = np.empty(GROUP, np.int32), where = np.empty(block, np.int32)
@@ -243,21 +259,10 @@ def best_weights(
             first += block
             n = min(block, n_rows - first)
             # The candidates' weights, component by component.
-            for k in range(K + 1):
-                pair_start[k] = 0
-            for i in range(n):
-                for j in range(L):
-                    pair_start[index[first + i, j] + 1] += 1
-            for k in range(K):
-                pair_start[k + 1] += pair_start[k]
-            for i in range(n):
-                for j in range(L):
-                    k = index[first + i, j]
-                    pair[pair_start[k]] = i * L + j
-                    pair_start[k] += 1
+            _by_component(&index[first, 0], n * L, K, &pair_stop[0], &pair[0])
             held = 0
             for k in range(K):
-                count = pair_start[k] - held
+                count = pair_stop[k] - held
                 if count:
                     for i in range(count):
                         where[i] = first + pair[held + i] // L
@@ -268,7 +273,7 @@ def best_weights(
                     for i in range(count):
                         slot = pair[held + i]
                         weight[first + slot // L, slot % L] = constant[k] - 0.5 * squares[i]
-                held = pair_start[k]
+                held = pair_stop[k]
             n_exact += n * L
             # Rows by rising L-th best weight: those that a component may matter to come first.
             for i in range(n):
@@ -474,17 +479,15 @@ def candidate_weights(
     block = max(1, min(block, n_rows))
     cdef floating[::1] squares = np.empty(block, np.asarray(rows).dtype)
     cdef int[::1] last_row = np.full(K, -1, np.int32)  # the last row that had a component
-    cdef int[::1] start = np.empty(K + 1, np.int32)
+    cdef int[::1] stop = np.empty(K, np.int32), where = np.empty(block, np.int32)
     cdef int[::1] component = np.empty(block * min(K, L * G), np.int32)
     cdef int[::1] of_row = np.empty(block * min(K, L * G), np.int32)
-    cdef int[::1] where = np.empty(block * min(K, L * G), np.int32)
+    cdef int[::1] pair = np.empty(block * min(K, L * G), np.int32)
     with nogil:
         first = -block
         while first + block < n_rows:
             first += block
             n = min(block, n_rows - first)
-            for k in range(K + 1):
-                start[k] = 0
             n_pairs = 0
             for i in range(first, first + n):
                 for j in range(L):
@@ -495,34 +498,30 @@ def candidate_weights(
                             component[n_pairs] = k
                             of_row[n_pairs] = i
                             n_pairs += 1
-                            start[k + 1] += 1
             n_exact += n_pairs
-            for k in range(K):
-                start[k + 1] += start[k]
-            for i in range(n_pairs):
-                k = component[i]
-                where[start[k]] = of_row[i]
-                start[k] += 1  # in the end where the component's rows stop
+            _by_component(&component[0], n_pairs, K, &stop[0], &pair[0])
             for i in range(first, first + n):
                 for j in range(L):
                     weight[i, j] = NO_WEIGHT
                     index[i, j] = K + j
             begin = 0
             for k in range(K):  # rising, so that an equal weight never enters
-                count = start[k] - begin
+                count = stop[k] - begin
+                for i in range(count):
+                    where[i] = of_row[pair[begin + i]]
                 if count:
                     _row_squares(
-                        &rows[0, 0], &where[begin], count, D, &factors[k, 0, 0], W, W,
+                        &rows[0, 0], &where[0], count, D, &factors[k, 0, 0], W, W,
                         &offset[k, 0], 0, &squares[0],
                     )
                 for i in range(count):
                     w = constant[k] - 0.5 * squares[i]
-                    row = where[begin + i]
+                    row = where[i]
                     slot = weakest(&weight[row, 0], &index[row, 0], L)
                     if w > weight[row, slot]:
                         weight[row, slot] = w
                         index[row, slot] = k
-                begin = start[k]
+                begin = stop[k]
     return n_exact
 
 

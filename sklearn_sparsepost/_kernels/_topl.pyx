@@ -25,6 +25,27 @@ cdef inline void _normalise(floating *value, int L) noexcept nogil:
         value[j] /= total
 
 
+cdef _select(
+    const floating[:, ::1] log_weight, int sparsity_level, bint normalises, int n_threads
+):
+    """The L largest weights of each row, or what they are normalised."""
+    cdef Py_ssize_t n = log_weight.shape[0], i
+    cdef int K = <int>log_weight.shape[1]
+    cdef int L = sparsity_level if sparsity_level < K else K
+    index_array = np.empty((n, L), dtype=np.int32)
+    value_array = np.empty((n, L), dtype=np.asarray(log_weight).dtype)
+    cdef int[:, ::1] index = index_array
+    cdef floating[:, ::1] value = value_array
+    if n == 0 or K == 0:
+        return index_array, value_array
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
+        select_topl(&log_weight[i, 0], K, L, &index[i, 0], &value[i, 0])
+        _sort_by_index(&index[i, 0], &value[i, 0], L)
+        if normalises:
+            _normalise(&value[i, 0], L)
+    return index_array, value_array
+
+
 def topl_responsibilities(const floating[:, ::1] log_weight, int sparsity_level, int n_threads=1):
     """L-sparse responsibilities that maximise the variational objective of each row.
 
@@ -46,20 +67,7 @@ def topl_responsibilities(const floating[:, ::1] log_weight, int sparsity_level,
     resp : ndarray of shape (n, min(L, K))
         Their responsibilities; rows sum to 1. A row of -inf only is shared equally.
     """
-    cdef Py_ssize_t n = log_weight.shape[0], i
-    cdef int K = <int>log_weight.shape[1]
-    cdef int L = sparsity_level if sparsity_level < K else K
-    index_array = np.empty((n, L), dtype=np.int32)
-    resp_array = np.empty((n, L), dtype=np.asarray(log_weight).dtype)
-    cdef int[:, ::1] index = index_array
-    cdef floating[:, ::1] resp = resp_array
-    if n == 0 or K == 0:
-        return index_array, resp_array
-    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads):
-        select_topl(&log_weight[i, 0], K, L, &index[i, 0], &resp[i, 0])
-        _sort_by_index(&index[i, 0], &resp[i, 0], L)
-        _normalise(&resp[i, 0], L)
-    return index_array, resp_array
+    return _select(log_weight, sparsity_level, True, n_threads)
 
 
 def topl_weights(const floating[:, ::1] log_weight, int sparsity_level):
@@ -79,18 +87,7 @@ def topl_weights(const floating[:, ::1] log_weight, int sparsity_level):
     weight : ndarray of shape (n, min(L, K))
         Their weights.
     """
-    cdef Py_ssize_t n = log_weight.shape[0], i
-    cdef int K = <int>log_weight.shape[1]
-    cdef int L = sparsity_level if sparsity_level < K else K
-    index_array = np.empty((n, L), dtype=np.int32)
-    weight_array = np.empty((n, L), dtype=np.asarray(log_weight).dtype)
-    cdef int[:, ::1] index = index_array
-    cdef floating[:, ::1] weight = weight_array
-    with nogil:
-        for i in range(n):
-            select_topl(&log_weight[i, 0], K, L, &index[i, 0], &weight[i, 0])
-            _sort_by_index(&index[i, 0], &weight[i, 0], L)
-    return index_array, weight_array
+    return _select(log_weight, sparsity_level, False, 1)
 
 
 def sort_by_index(int[:, ::1] index, floating[:, ::1] weight):

@@ -58,19 +58,18 @@ class GaussianSearch:
     def order(self, constant):
         """Sort all by falling constants, the largest weights that components can have."""
         order = np.argsort(-constant, kind="stable").astype(np.int32)
-        factors, offset = self.factors[order], self.offset[order]
-        lanes, n_features = kernels.LANES, factors.shape[1]
+        factors, offset = padded(self.factors, np.float32)[order], self.offset[order]
+        lanes, n_features = kernels.LANES, self.factors.shape[1]
         stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
-        diagonal = np.abs(np.einsum("kpp->kp", factors))
+        diagonal = np.abs(np.einsum("kpp->kp", self.factors)[order, stages[0] :])
         self.constant = constant
         # Of the marginal distributions, but for what all have in common.
-        marginal = constant[order] - np.log(diagonal[:, stages[0] :]).sum(axis=1)
-        self.marginal = marginal.astype(np.float32)
+        self.marginal = (constant[order] - np.log(diagonal).sum(axis=1)).astype(np.float32)
         self.arrays = {
             "order": order,
-            "white_factors": padded(factors, np.float32),
+            "white_factors": factors,
             "white_offset": padded(offset, np.float32),
-            "size": np.sqrt(np.square(factors).sum(axis=1).max(axis=1)).astype(np.float32),
+            "size": np.sqrt(np.einsum("kdp,kdp->kp", factors, factors).max(axis=1)),
             "offset_size": np.abs(offset).max(axis=1).astype(np.float32),
             "stages": stages,
         }
