@@ -20,6 +20,8 @@ from sklearn_sparsepost._base import (
     check_is_fitted,
     positive_array,
 )
+from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
+from sklearn_sparsepost._mixture_gaussian import AxisGaussian, FullGaussian
 from sklearn_sparsepost._mixture_model import (
     DirichletWeights,
     MixtureModel,
@@ -27,8 +29,6 @@ from sklearn_sparsepost._mixture_model import (
     infer_rows,
     row_likelihoods,
 )
-from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
-from sklearn_sparsepost._mixture_gaussian import AxisGaussian, FullGaussian
 from sklearn_sparsepost._mixture_starts import data_moments, first_responsibilities
 from sklearn_sparsepost._moves import (
     choose_pairs,

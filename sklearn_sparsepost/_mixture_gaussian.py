@@ -4,12 +4,11 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 """
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 from scipy.special import gammaln, psi
 
-from sklearn_sparsepost._mixture_search import LEAST_SHARE, GaussianSearch, padded
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
+from sklearn_sparsepost._mixture_search import LEAST_SHARE, GaussianSearch, padded
 from sklearn_sparsepost._parallel import map_slices
 from sklearn_sparsepost.observations import Observation
 
@@ -49,6 +48,8 @@ class _Gaussian(Observation):
         self.assume_centered = assume_centered
         self.origin = np.zeros_like(origin) if assume_centered else origin
         self.n_features = len(origin)
+        # Variances a component has, but for correlations, and how many features share each.
+        self.n_scales, self.shared = self.n_features, 1
         uses_prior = estimation != "ml"
         self.beta = mean_precision_prior if uses_prior and not assume_centered else 0.0
         self.mean = mean_prior - self.origin if self.beta else np.zeros_like(origin)
@@ -124,11 +125,12 @@ class _Gaussian(Observation):
             return 0.0
         log_det = self._log_det(estimates)
         bayes = self.estimation == "bayes"
-        value = self._log_normaliser(self.nu, self.scale) + 0.5 * self.nu * log_det
+        value = self._log_normaliser(self.nu, self._prior_log_det()) + 0.5 * self.nu * log_det
         value = value - 0.5 * self._prior_trace(estimates)
         if bayes:
             nu = estimates["degrees_of_freedom"]
-            scale = self._scale_of(estimates)
+            # The log-determinant of what the covariance is estimated from, nu times it.
+            scale = self.n_scales * np.log(nu) - self._point_log_det(estimates) / self.shared
             value = value - self._log_normaliser(nu, scale) - 0.5 * nu * log_det
             value = value + 0.5 * nu * self.n_features
         if self.beta:
@@ -207,19 +209,16 @@ class FullGaussian(_Gaussian):
 
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
-
-        def invert(held):
-            lower = np.linalg.cholesky(covariances[held])
-            return [dtrtri(factor, lower=1)[0].T for factor in lower]
-
-        try:
-            parts = map_slices(invert, len(covariances), self.n_jobs)
-        except np.linalg.LinAlgError:
+        factors = np.array(covariances, order="C")
+        found = map_slices(
+            lambda held: kernels.invert_factors(factors[held]), len(factors), self.n_jobs
+        )
+        if not all(found):
             raise ValueError(
                 "some components have covariances that are not positive definite: raise "
                 "reg_covar, lower n_components, or use a prior (estimation='bayes' or 'map')"
-            ) from None
-        return np.array([factor for part in parts for factor in part])
+            )
+        return factors
 
     def _point_log_det(self, estimates):
         diagonal = np.einsum("kii->ki", estimates["precisions_cholesky"])
@@ -231,12 +230,11 @@ class FullGaussian(_Gaussian):
         half = 0.5 * (nu[:, None] - np.arange(D))
         return psi(half).sum(axis=1) - D * np.log(0.5 * nu)
 
-    def _scale_of(self, estimates):
-        return estimates["degrees_of_freedom"][:, None, None] * estimates["covariances"]
+    def _prior_log_det(self):
+        return np.linalg.slogdet(self.scale)[1]
 
-    def _log_normaliser(self, nu, scale):
+    def _log_normaliser(self, nu, log_det):
         D = self.n_features
-        log_det = 2 * np.log(np.einsum("...ii->...i", np.linalg.cholesky(scale))).sum(axis=-1)
         log_gamma = gammaln(0.5 * (np.asarray(nu)[..., None] - np.arange(D))).sum(axis=-1)
         log_gamma = log_gamma + 0.25 * D * (D - 1) * np.log(np.pi)
         return 0.5 * nu * (log_det - D * np.log(2)) - log_gamma
@@ -360,18 +358,15 @@ class AxisGaussian(_Gaussian):
         super().__init__(*args, **kwargs)
         self.spherical = spherical
         self.shared = self.n_features if spherical else 1
-        self.scale = np.broadcast_to(self.scale, (self._width,))
-
-    @property
-    def _width(self):
-        return 1 if self.spherical else self.n_features
+        self.n_scales = 1 if spherical else self.n_features
+        self.scale = np.broadcast_to(self.scale, (self.n_scales,))
 
     def _share(self, squares):
         return squares.mean(axis=-1, keepdims=True) if self.spherical else squares
 
     def empty(self, n_components):
         """Statistics of no data."""
-        arrays = {"second": np.zeros((n_components, self._width))}
+        arrays = {"second": np.zeros((n_components, self.n_scales))}
         if not self.assume_centered:
             arrays["first"] = np.zeros((n_components, self.n_features))
         return arrays
@@ -397,7 +392,7 @@ class AxisGaussian(_Gaussian):
         return self._estimates(count, mean, beta, scale)
 
     def _unit(self):
-        return np.ones(self._width)
+        return np.ones(self.n_scales)
 
     def _factors(self, covariances):
         if not (covariances > 0).all():
@@ -414,13 +409,13 @@ class AxisGaussian(_Gaussian):
         half = 0.5 * self.shared * nu
         return self.n_features * (psi(half) - np.log(half))
 
-    def _scale_of(self, estimates):
-        return estimates["degrees_of_freedom"][:, None] * estimates["covariances"]
+    def _prior_log_det(self):
+        return np.log(self.scale).sum()
 
-    def _log_normaliser(self, nu, scale):
+    def _log_normaliser(self, nu, log_det):
         half = 0.5 * self.shared * nu
-        log_rate = np.log(0.5 * self.shared * scale).sum(axis=-1)
-        return half * log_rate - self._width * gammaln(half)
+        log_rate = log_det + self.n_scales * np.log(0.5 * self.shared)
+        return half * log_rate - self.n_scales * gammaln(half)
 
     def _prior_trace(self, estimates):
         return self.shared * (self.scale * estimates["precisions_cholesky"] ** 2).sum(axis=1)

@@ -154,7 +154,11 @@ class MixtureModel:
         self.n_slots = n_slots
         self.pairs = None
         self.targets = ()
+        self._last = None
         self.resize(n_components)
+
+    def __getstate__(self):
+        return {**vars(self), "_last": None}
 
     def resize(self, n_components):
         """Have another number of components from now on."""
@@ -179,8 +183,13 @@ class MixtureModel:
 
     def estimate(self, stats):
         """Estimates of the components and of their weights."""
+        # The bound after a pass and the next pass want the same.
+        if self._last is not None and self._last[0] is stats and self._last[1] == stats.version:
+            return self._last[2]
         estimates = self.observation.estimate(stats)
-        return estimates, self.allocation.estimate(stats.factor * stats["count"])
+        found = estimates, self.allocation.estimate(stats.factor * stats["count"])
+        self._last = stats, stats.version, found
+        return found
 
     def bind(self, stats, *, keep_local=False):
         """The local step as a pure function of (chunk, n_threads) under fixed globals.

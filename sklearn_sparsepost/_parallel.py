@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from sklearn_sparsepost._kernels._cpu import max_threads
@@ -24,6 +25,8 @@ DENSE_CHUNK_ROWS = 1 << 13
 SMALL_WORK = 1 << 21
 # Components that a worker takes at a time.
 SLICE = 32
+# Below so many, threads take longer to start than to work.
+LEAST_SLICES = 12
 # A batch is dealt in this many runs of neighbouring rows, so that sorted corpora are mixed.
 RUNS_PER_BATCH = 64
 
@@ -238,14 +241,30 @@ class _SingleBlas:
             self.holders += 1
             if self.holders == 1:
                 self.controller = self.controller or ThreadpoolController()
-                self.limit = self.controller.limit(limits=1, user_api="blas")
+                with self._obeyed():
+                    self.limit = self.controller.limit(limits=1, user_api="blas")
         try:
             yield
         finally:
             with self.lock:
                 self.holders -= 1
                 if not self.holders:
-                    self.limit.restore_original_limits()
+                    with self._obeyed():
+                        self.limit.restore_original_limits()
+
+    @contextmanager
+    def _obeyed(self):
+        """Have threadpoolctl set limits from any thread: since 3.8 the first one alone may."""
+        self._forget_thread()
+        try:
+            yield
+        finally:
+            self._forget_thread()
+
+    def _forget_thread(self):
+        for library in self.controller.lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
 
 
 _BLAS = _SingleBlas()
@@ -297,7 +316,7 @@ def map_slices(function, n, n_jobs=None):
         What `function` returned. The slices do not depend on `n_jobs`.
     """
     slices = [slice(first, first + SLICE) for first in range(0, n, SLICE)]
-    if min(effective_n_jobs(n_jobs), len(slices)) <= 1:
+    if len(slices) < LEAST_SLICES or effective_n_jobs(n_jobs) == 1:
         return [function(held) for held in slices]
     return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(function)(s) for s in slices)
 
@@ -334,9 +353,12 @@ def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=N
         for runs, option in zip(chunks, options, strict=True):
             yield function(make_chunk(X, runs, dtype, weight), n_threads, **option)
         return
-    with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
-        # A few chunks a worker at a time, so that results do not pile up before they are summed.
-        step = 4 * n_workers
+    streams = getattr(get_active_backend(prefer="threads")[0], "supports_return_generator", False)
+    # Else a few chunks a worker at a time, so that results do not pile up before they are summed.
+    step = len(chunks) if streams else 4 * n_workers
+    options_of_joblib = {"return_as": "generator"} if streams else {}
+    # BLAS is held here, too, or it would be let go and caught again between chunks.
+    with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options_of_joblib) as parallel:
         for first in range(0, len(chunks), step):
             yield from parallel(
                 delayed(function)(make_chunk(X, runs, dtype, weight), n_threads, **option)

@@ -5,9 +5,9 @@ All return expected counts of words in topics, V x K, without the prior.
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
+from sklearn_sparsepost._parallel import single_blas
 
 # About this many bytes of scratch at a time in the passes over all documents.
 BLOCK_BYTES = 32 * 2**20
@@ -369,7 +369,7 @@ def anchor_words(
     X = _canonical(X)
     total = np.bincount(X.indices, X.data, minlength=X.shape[1])
     counts = np.zeros((X.shape[1], n_components))
-    with threadpool_limits(limits=1, user_api="blas"):  # the bits may depend on the threads
+    with single_blas():  # the bits may depend on the threads
         rows, seen = _cooccurrence(X, n_projections, rng)
         anchors = _find_anchors(rows, _candidates(X, seen, n_components, min_df), n_components)
         if len(anchors):

@@ -138,6 +138,7 @@ class SuffStats:
         self.axes = axes
         self.scalars = scalars
         self.factor = 1.0
+        self.version = 0  # how often these have been changed in place
 
     def __getitem__(self, name):
         return self.arrays[name] if name in self.arrays else self.scalars[name]
@@ -177,6 +178,7 @@ class SuffStats:
         self : SuffStats
             These statistics.
         """
+        self.version += 1
         factor = factor * other.factor / self.factor
         for name, array in other.arrays.items():
             if isinstance(array, TopicCounts):
@@ -190,6 +192,7 @@ class SuffStats:
 
     def scale(self, factor):
         """Multiply everything by ``factor``, in place and in constant time."""
+        self.version += 1
         self.factor *= factor
         if not 1e-100 < self.factor < 1e100:
             for array in self.arrays.values():
@@ -201,6 +204,7 @@ class SuffStats:
 
     def clear(self):
         """Set everything to zero, in place."""
+        self.version += 1
         for array in self.arrays.values():
             array[...] = 0
         for name in self.scalars:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sklearn_sparsepost._mixture_search import padded
 from sklearn_sparsepost._kernels import mixture as kernels
+from sklearn_sparsepost._mixture_search import padded
 
 N, K = 300, 7
 
@@ -107,3 +107,18 @@ def test_scatter(dtype, block, wants_first):
     np.testing.assert_allclose(second, np.einsum("nk,ni,nj->kij", share, exact, exact), atol=1e-10)
     if wants_first:
         np.testing.assert_allclose(first, share.T @ exact, atol=1e-10)
+
+
+@pytest.mark.parametrize("D", [1, 2, 7, 64])
+def test_invert_factors(D):
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(K, D, D + 2))
+    covariances = half @ half.transpose(0, 2, 1)
+    factors = covariances.copy()
+    assert kernels.invert_factors(factors)
+    np.testing.assert_array_equal(factors, np.triu(factors))
+    assert (np.einsum("kii->ki", factors) > 0).all()
+    inverse = factors @ factors.transpose(0, 2, 1)
+    np.testing.assert_allclose(inverse @ covariances, np.tile(np.eye(D), (K, 1, 1)), atol=1e-8)
+    covariances[3] -= 1.1 * np.diag(np.diag(covariances[3]))
+    assert not kernels.invert_factors(covariances)

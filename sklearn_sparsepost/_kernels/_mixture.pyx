@@ -8,6 +8,7 @@ the same for all components. Bounds are in single precision, their rounding allo
 """
 from libc.math cimport fabs, sqrt
 from scipy.linalg.cython_blas cimport dsyrk
+from scipy.linalg.cython_lapack cimport dpotrf, dtrtri
 
 from sklearn_sparsepost._kernels._topl cimport weakest
 from sklearn_sparsepost._kernels._types cimport floating
@@ -579,3 +580,33 @@ def scatter(
             for i in range(D):
                 for j in range(i):
                     second[k, i, j] = second[k, j, i]
+
+
+def invert_factors(double[:, :, ::1] matrix):
+    """Replace positive definite matrices by the P with P P^T = matrix^-1.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (K, D, D)
+        Overwritten by upper triangular matrices.
+
+    Returns
+    -------
+    positive : bool
+        Whether all were positive definite; if not, what is left means nothing.
+    """
+    cdef int K = <int>matrix.shape[0], D = <int>matrix.shape[1], k, i, j, info = 0
+    # The lower half in LAPACK's order, the upper one in ours.
+    cdef char *lower = "L"
+    cdef char *not_unit = "N"
+    with nogil:
+        for k in range(K):
+            dpotrf(lower, &D, &matrix[k, 0, 0], &D, &info)
+            if info == 0:
+                dtrtri(lower, not_unit, &D, &matrix[k, 0, 0], &D, &info)
+            if info != 0:
+                break
+            for i in range(D):
+                for j in range(i):
+                    matrix[k, i, j] = 0
+    return info == 0
