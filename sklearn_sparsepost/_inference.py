@@ -105,7 +105,8 @@ def _visit(model, corpus, state, b, chunks, keep_local):
         local.append(kept)
         yield stats
     if keep_local:
-        state.local[b] = local
+        sum_local = getattr(model, "sum_local", None)
+        state.local[b] = local if sum_local is None else sum_local(local)
 
 
 def batch_lap(model, corpus, state, *, keep_local=False, bound=True):

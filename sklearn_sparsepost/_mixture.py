@@ -41,6 +41,8 @@ from sklearn_sparsepost._parallel import whole_plan
 
 # Rows of responsibilities or likelihoods at a time, times components.
 BLOCK_SIZE = 1 << 20
+# Deviation, relative to the mean, below which a feature counts as constant.
+CONSTANT, EPSILON = 1e-12, np.finfo(float).eps
 
 
 class SparseMixture(DensityMixin, BaseSparsePosterior):
@@ -417,7 +419,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         D = corpus.X.shape[1]
         mean, covariance = data_moments(corpus, self.assume_centered, self.covariance_type)
         variances = np.diag(covariance) if self.covariance_type == "full" else covariance
-        if not (np.broadcast_to(variances, (D,)) > 0).all() and corpus.n_samples > 1:
+        rounding = (CONSTANT * mean) ** 2
+        if not (np.broadcast_to(variances, (D,)) > rounding).all() and corpus.n_samples > 1:
             warnings.warn(
                 f"some features are constant: only reg_covar={self.reg_covar} keeps their "
                 "variances from 0",
@@ -455,9 +458,15 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """The prior's scale: what was given, checked, or the data's covariance, made invertible."""
         full = self.covariance_type == "full"
         if self.covariance_prior is None:
-            least = np.linalg.eigvalsh(covariance)[0] if full else covariance.min()
-            if least >= self.reg_covar:
+            variances = np.linalg.eigvalsh(covariance) if full else np.atleast_1d(covariance)
+            singular = variances.min() <= len(variances) * EPSILON * variances.max()
+            if variances.min() >= self.reg_covar and not singular:
                 return covariance
+            if not self.reg_covar and self.estimation != "ml":
+                raise ValueError(
+                    "the data's covariance is not positive definite, so that it cannot be the "
+                    "prior: raise reg_covar or give covariance_prior"
+                )
             # Mean-free patches, for one, have no variance in one direction.
             return covariance + (
                 self.reg_covar * np.eye(len(covariance)) if full else self.reg_covar
@@ -481,11 +490,11 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         return kind(self.estimation, prior)
 
     def _model(self, dtype, n_components, rows_per_step=np.inf, n_slots=0):
-        self._observation.rows_per_step = rows_per_step
-        self._observation.n_neighbors = None
-        self._observation.n_jobs = self.n_jobs
+        observation = copy(self._observation)  # others may be using it
+        observation.rows_per_step = rows_per_step
+        observation.n_jobs = self.n_jobs
         return MixtureModel(
-            self._observation, self._allocation, n_components, self.sparsity_level, dtype, n_slots
+            observation, self._allocation, n_components, self.sparsity_level, dtype, n_slots
         )
 
     @property
@@ -590,7 +599,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         def lap(state, bound):
             rng = state.rng(inference.STREAM_MOVES, state.n_laps)
             model.pairs = choose_pairs(model, corpus, state, rng)
-            model.targets = choose_targets(state)
+            model.targets = choose_targets(state, self.n_batches if state.memo else 1)
             before = model.n_components
             try:
                 bound = merge_components(model, state, one_pass(state, bound))
@@ -736,8 +745,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         if self.estimation != "ml":
             split = concentration.ndim == 2
             found["weight_concentration_"] = tuple(concentration.T) if split else concentration
-        count = state.stats.factor * state.stats["count"]
-        found["n_components_"] = int((count >= 0.5).sum())
+        # In use: half an observation of average weight is the least.
+        least = 0.5 * state.stats["total_weight"] / max(state.stats["n_samples"], 1)
+        found["n_components_"] = int((state.stats["count"] >= least).sum())
         found["bound_history_"] = np.array(state.history)
         found["lower_bound_"] = float(state.history[-1]) if state.history else -np.inf
         found["converged_"] = self._has_converged(state) if state.history else False
@@ -875,7 +885,12 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         score : float
             Nats a row.
         """
-        return float(np.average(self.score_samples(X), weights=sample_weight))
+        scores = self.score_samples(X)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, scores, dtype=np.float64, ensure_non_negative=True
+            )
+        return float(np.average(scores, weights=sample_weight))
 
     def sample(self, n_samples=1, *, random_state=None):
         """Draw from the fitted mixture.

@@ -113,7 +113,8 @@ class MultinomialCounts(_Discrete):
     def log_base(self, rows):
         """Log multinomial coefficients."""
         totals = rows.sum(axis=1, dtype=np.float64)
-        terms = type(rows)((gammaln(rows.data + 1.0), rows.indices, rows.indptr), shape=rows.shape)
+        terms = gammaln(rows.data.astype(np.float64) + 1)
+        terms = type(rows)((terms, rows.indices, rows.indptr), shape=rows.shape)
         return gammaln(totals + 1) - terms.sum(axis=1)
 
     def attributes(self, estimates):
@@ -149,7 +150,8 @@ class Bernoulli(_Discrete):
 
     def _log_probabilities(self, concentration, point):
         # Bounded, since a coefficient is the difference of two.
-        return np.maximum(super()._log_probabilities(concentration, point), LEAST_LOG_BIT)
+        log_p = super()._log_probabilities(concentration, point)
+        return np.maximum(log_p, LEAST_LOG_BIT) if self.estimation == "ml" else log_p
 
     def _counts(self, stats):
         count = stats.factor * stats["count"]

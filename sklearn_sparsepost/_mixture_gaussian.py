@@ -13,6 +13,8 @@ from sklearn_sparsepost._parallel import map_slices
 from sklearn_sparsepost.observations import Observation
 
 LOG_2PI = np.log(2 * np.pi)
+# The share of all data below which a component without a prior has none.
+NOTHING = 1e-13
 
 
 class _Gaussian(Observation):
@@ -81,7 +83,7 @@ class _Gaussian(Observation):
     def _estimates(self, count, mean, beta, scale):
         """The estimates whose scatter matrices, prior included, are `scale`."""
         nu = self.nu + count
-        known = nu > 0
+        known = nu > NOTHING * nu.sum()  # less is what subtraction has left
         wide = (slice(None), *[None] * (scale.ndim - 1))
         covariances = np.divide(scale, nu[wide], out=np.zeros_like(scale), where=known[wide])
         if not known.all():  # maximum likelihood of no data: anything that can be inverted
@@ -439,17 +441,19 @@ class AxisGaussian(_Gaussian):
         precision = np.broadcast_to(precision, mean.shape)
         return {
             "constant": constant,
-            "linear": np.ascontiguousarray((precision * mean).T, dtype=dtype),
-            "quadratic": np.ascontiguousarray(-0.5 * precision.T, dtype=dtype),
+            # Terms that nearly cancel where variances are small: in double, whatever the data are.
+            "linear": np.ascontiguousarray((precision * mean).T),
+            "quadratic": np.ascontiguousarray(-0.5 * precision.T),
         }
 
     def log_likelihood(self, rows, table):
         """Two products of all rows with all components."""
-        out = np.square(rows) @ table["quadratic"]
+        exact = rows.astype(np.float64, copy=False)
+        out = np.square(exact) @ table["quadratic"]
         if not self.assume_centered:
-            out += rows @ table["linear"]
-        out += table["constant"].astype(out.dtype)
-        return out
+            out += exact @ table["linear"]
+        out += table["constant"]
+        return out.astype(rows.dtype, copy=False)
 
     def attributes(self, estimates):
         """The estimates; a spherical variance is one number."""

@@ -290,13 +290,19 @@ class MixtureModel:
         level = min(self.sparsity_level, self.n_components - 1)
         # Few rows, and a table that was settled for other weights: compute all.
         best, value = Observation.best(self.observation, rows, table, others, level)
-        change = self.empty_stats().add(self.summarise(rows, best, _normalised(value), weight))
-        change.add(self.summarise(rows, index[held], resp[held], weight), -1)
         touched = np.unique(np.concatenate([[target], best.ravel(), index[held].ravel()]))
-        arrays = {name: array[touched] for name, array in change.arrays.items()}
-        return Change(touched, arrays, change["entropy"])
+        change = self.empty_stats(len(touched))
+        for which, share, factor in ((best, _normalised(value), 1), (index[held], resp[held], -1)):
+            which = np.searchsorted(touched, which)
+            change.add(self.summarise(rows, which, share, weight, len(touched)), factor)
+        return Change(touched, change.arrays, change["entropy"])
 
-    def summarise(self, rows, index, resp, weight=None):
+    def sum_local(self, local):
+        """What was kept of a batch's chunks, the changes of all in the first place."""
+        changes = [Change.sum(same) for same in zip(*(found for _, found in local), strict=True)]
+        return [(index, [] if i else changes) for i, (index, _) in enumerate(local)]
+
+    def summarise(self, rows, index, resp, weight=None, n_components=None):
         """Statistics of prepared rows under responsibilities.
 
         Parameters
@@ -307,6 +313,8 @@ class MixtureModel:
             Components and responsibilities.
         weight : ndarray of shape (n_rows,), default=None
             Weights of the rows.
+        n_components : int, default=None
+            How many components the statistics are of, by default the model's.
 
         Returns
         -------
@@ -314,19 +322,20 @@ class MixtureModel:
             The statistics.
         """
         n_rows, level = index.shape
+        shape = n_rows, self.n_components if n_components is None else n_components
         weight = np.ones(n_rows) if weight is None else weight
         base = self.observation.log_base(rows)
         entropy = -(weight @ xlogy(resp, resp).sum(axis=1))
         indptr = np.arange(0, n_rows * level + 1, level)
         share = sp.csr_array(
             ((resp * weight[:, None]).ravel(), index.ravel(), indptr),
-            shape=(n_rows, self.n_components),
+            shape=shape,
         )
-        count = np.bincount(share.indices, share.data, minlength=self.n_components)
+        count = np.bincount(share.indices, share.data, minlength=shape[1])
         arrays = {"count": count, **self.observation.summarise(rows, share)}
         base = 0.0 if base is None else weight @ base
         loss = np.zeros(self.n_slots)
-        if self.pairs is not None:
+        if self.pairs is not None and n_components is None:
             plain = sp.csr_array((resp.ravel(), index.ravel(), indptr), shape=share.shape)
             loss = entropy_losses(plain, weight, self.pairs, self.n_slots)
         return self._stats(arrays, (n_rows, weight.sum(), entropy, base), loss)
@@ -344,6 +353,8 @@ def _normalised(weight):
 def _local_step(chunk, n_threads=1, start=None, *, model, keep_local, globals_):
     """Responsibilities of the chunk's rows and their statistics; touches nothing it is given."""
     start = None if start is None else start[0]
+    if start is not None and start.shape[1] != model.sparsity_level:
+        start = None  # L has changed
     with single_blas():
         rows = model.observation.prepare(chunk.rows)
         index, resp = model.responsibilities(rows, globals_, start)
@@ -354,7 +365,7 @@ def _local_step(chunk, n_threads=1, start=None, *, model, keep_local, globals_):
         ]
     if not keep_local:
         return stats, None
-    if not model.observation.keeps_candidates:
+    if not model.observation.keeps_candidates or model.sparsity_level == model.n_components:
         return stats, (None, changes)
     small = model.n_components <= np.iinfo(np.uint16).max
     return stats, (index.astype(np.uint16) if small else index, changes)

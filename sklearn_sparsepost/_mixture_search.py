@@ -77,7 +77,7 @@ class GaussianSearch:
 
     def coordinates(self, rows):
         """The rows in the principal axes, and the numbers of those too far away for the search."""
-        white = rows @ self.whitening.astype(rows.dtype)
+        white = rows.astype(np.float64, copy=False) @ self.whitening
         far = np.flatnonzero(np.abs(white).max(axis=1, initial=0) > FAR)
         white[far] = 0
         return white.astype(np.float32, copy=False), far

@@ -42,13 +42,12 @@ def data_moments(corpus, assume_centered, covariance_type):
     plan = whole_plan(corpus.X)
     sums = list(corpus.map(_weighted_sum, plan))
     total = sum(weight for weight, _ in sums)
-    if total <= 0:
-        raise ValueError("all weights are 0")
     mean = sum(part for _, part in sums) / total
     around = np.zeros_like(mean) if assume_centered else mean
     step = partial(_scatter, around=around, full=covariance_type == "full")
     covariance = sum(corpus.map(step, plan))
-    covariance = covariance / (total if assume_centered or total <= 1 else total - 1)
+    # Weights that sum to less than 2 count no repetitions.
+    covariance = covariance / (total if assume_centered or total < 2 else total - 1)
     return mean, covariance.mean() if covariance_type == "spherical" else covariance
 
 

@@ -18,10 +18,12 @@ from sklearn_sparsepost._parallel import make_chunk, single_blas
 
 # Rows on which the overlap of components is judged, in runs of neighbours.
 SAMPLE_ROWS, SAMPLE_RUNS = 4096, 64
-# Components whose removal is tried after a pass: the smallest.
-N_TARGETS = 8
+# Components whose removal is tried after a pass: the smallest, no more than fit into this memory.
+N_TARGETS, TARGET_BYTES = 8, 1 << 29
 # Observations below which a component holds none, and rounding of a bound.
 NOTHING, ROUNDING = 1e-6, 1e-13
+# Share of the bound by which the terms of two components may miss the change of the whole.
+HOPELESS = 1e-9
 
 
 def choose_pairs(model, corpus, state, rng):
@@ -168,6 +170,8 @@ def merge_components(model, state, bound):
         if touched & set(pair):
             continue  # what its entropy loses is no longer known
         kept, absorbed = sorted(position[pair].tolist())
+        if _gain(model, state.stats, kept, absorbed, slot) < -HOPELESS * abs(bound):
+            continue
         least = state.stats.factor * state.stats["count"][[kept, absorbed]].min()
         trial = _merged(state.stats, kept, absorbed, slot)
         found = model.global_bound(trial)
@@ -188,6 +192,22 @@ def merge_components(model, state, bound):
     return bound
 
 
+def _gain(model, stats, kept, absorbed, slot):
+    """By how much a merge raises the bound, from the terms of its two components."""
+    both = stats.reorder(np.array([kept, absorbed]))
+    before = stats.factor * stats["count"]
+    after = before.copy()
+    after[kept] += after[absorbed]
+    after = np.delete(after, absorbed)
+    gain = -stats.factor * stats["merge_loss"][slot]
+    for part, count, sign in ((both.merge(0, 1), after, 1), (both, before, -1)):
+        estimates = model.observation.estimate(part)
+        gain += sign * model.observation.data_bound(part, estimates)
+        gain += sign * model.observation.prior_bound(estimates)
+        gain += sign * model.allocation.bound(count, model.allocation.estimate(count))
+    return gain
+
+
 def _merged(stats, kept, absorbed, slot):
     """Statistics after a merge, which loses entropy."""
     merged = stats.merge(kept, absorbed)
@@ -204,12 +224,14 @@ def _remember(model, state, move):
     model.resize(model.n_components - 1)
 
 
-def choose_targets(state):
+def choose_targets(state, n_batches):
     """Components whose removal is worth tracking in the coming pass: the smallest with data."""
+    n_bytes = n_batches * sum(array.nbytes for array in state.stats.arrays.values())
+    n_targets = max(1, min(N_TARGETS, TARGET_BYTES // n_bytes))
     count = state.stats.factor * state.stats["count"]
     order = np.argsort(count, kind="stable")
     order = order[count[order] >= NOTHING]
-    return order[:N_TARGETS].tolist() if len(order) > 1 else []
+    return order[:n_targets].tolist() if len(order) > 1 else []
 
 
 def delete_component(model, state, bound):
@@ -231,7 +253,9 @@ def delete_component(model, state, bound):
     """
     best = None
     for slot, target in enumerate(model.targets):
-        parts = {b: [changes[slot] for _, changes in kept] for b, kept in state.local.items()}
+        parts = {
+            b: [changes[slot] for _, changes in kept if changes] for b, kept in state.local.items()
+        }
         whole = Change.sum([change for part in parts.values() for change in part])
         trial = whole.apply(state.stats, target)
         found = model.global_bound(trial)

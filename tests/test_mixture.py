@@ -7,6 +7,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import multinomial
 from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
@@ -484,3 +485,78 @@ def test_odd_but_legal_data(estimation, covariance_type):
 def test_more_components_than_rows_is_a_warning(blobs):
     with pytest.warns(UserWarning, match="n_components=10 is more than the 5 samples"):
         SparseMixture(10, random_state=0).fit(blobs[:5])
+
+
+def test_warm_start_with_another_sparsity_level(patches):
+    options = {"assume_centered": True, "learning_method": "batch", "max_iter": 2, "tol": 0}
+    mixture = SparseMixture(40, sparsity_level=1, warm_start=True, random_state=0, **options)
+    mixture.fit(patches)
+    mixture.set_params(sparsity_level=4).fit(patches)
+    assert (mixture.predict_proba(patches) > 0).sum(axis=1).max() == 4
+    assert mixture._fit_state.local[0][0][0].shape[1] == 4
+    assert np.diff(mixture.bound_history_).min() > 0
+
+
+def test_dense_fit_keeps_no_candidates(patches):
+    mixture = SparseMixture(40, sparsity_level=None, warm_start=True, max_iter=1).fit(patches)
+    assert mixture._fit_state.local[0][0][0] is None
+
+
+@pytest.mark.parametrize("total", [1.0, 1 + 1e-15, 0.01])
+def test_weights_of_any_sum(blobs, total):
+    weight = np.random.default_rng(0).random(len(blobs))
+    weight *= total / weight.sum()
+    mixture = SparseMixture(5, random_state=0).fit(blobs, sample_weight=weight)
+    assert np.abs(mixture.covariances_).max() < 100 * np.cov(blobs.T).max()
+    assert 1 <= mixture.n_components_ <= 5
+
+
+@pytest.mark.parametrize("observation", ["gaussian", "multinomial", "bernoulli"])
+def test_weights_that_say_nothing(observation):
+    X = np.eye(6)
+    mixture = SparseMixture(2, observation=observation)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        mixture.fit(X, sample_weight=np.zeros(6))
+    mixture.fit(X)
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        mixture.score(X, sample_weight=[-1, 1, 1, 1, 1, 1])
+
+
+def test_bound_rises_under_a_tiny_prior_of_bits():
+    X = (np.random.default_rng(0).random((200, 8)) < 0.3).astype(float)
+    mixture = SparseMixture(
+        6, observation="bernoulli", feature_prior=0.01, tol=0, max_iter=20, random_state=0
+    ).fit(X)
+    assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+
+
+def test_constant_features_that_rounding_hides():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(1000, 2)), np.full(1000, 0.1)])
+    with pytest.warns(UserWarning, match="constant"):
+        SparseMixture(2).fit(X)
+
+
+def test_a_prior_from_dependent_features(patches):
+    X = patches - patches.mean(axis=1, keepdims=True)
+    with pytest.raises(ValueError, match="raise reg_covar or give covariance_prior"):
+        SparseMixture(2, reg_covar=0).fit(X)
+    SparseMixture(2, max_iter=2).fit(X)
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "spherical"])
+def test_narrow_clouds_in_single_precision(covariance_type):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 1e-3, (500, 4)) for c in (-10, 10)]).astype(np.float32)
+    mixture = SparseMixture(2, covariance_type=covariance_type, max_iter=5, random_state=0)
+    single = mixture.fit(X).score_samples(X)
+    double = clone(mixture).fit(X.astype(np.float64)).score_samples(X.astype(np.float64))
+    np.testing.assert_allclose(single, double, atol=0.1)
+
+
+def test_large_counts_keep_their_digits():
+    X = np.array([[1_000_000, 3], [999_999, 5]])
+    mixture = SparseMixture(1, observation="multinomial").fit(X)
+    p = mixture.means_[0].astype(float)
+    wanted = multinomial.logpmf(X, X.sum(axis=1), p / p.sum())
+    np.testing.assert_allclose(mixture.score_samples(X), wanted, atol=0.2)

@@ -516,7 +516,7 @@ def candidate_weights(
                         &offset[k, 0], 0, &squares[0],
                     )
                 for i in range(count):
-                    w = constant[k] - 0.5 * squares[i]
+                    w = max(constant[k] - 0.5 * squares[i], -1e37)
                     row = where[i]
                     slot = weakest(&weight[row, 0], &index[row, 0], L)
                     if w > weight[row, slot]:
