@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 
 from sklearn_sparsepost import _gibbs as gibbs
 from sklearn_sparsepost import _inference as inference
@@ -34,7 +34,7 @@ class AliasLDA(BaseTopicEstimator):
         Number of topics, K.
 
     sampler : {"auto", "alias", "sparse", "cycle", "dense"}, default="auto"
-        How a token's topic is drawn. All have the same stationary distribution.
+        How a token's topic is drawn. All aim at the same posterior; see the notes.
 
         - "alias": the document's topics are weighed exactly; a stale alias table of the word
           proposes the others, and Metropolis-Hastings corrects [1]_.
@@ -139,8 +139,9 @@ class AliasLDA(BaseTopicEstimator):
 
     Corpora of more than 65,536 tokens are sampled in blocks of documents and words. Blocks that
     run at the same time share neither, so that the counts of words and of documents are always up
-    to date; only the totals of topics are as old as the blocks' common start. Which blocks there
-    are depends on the data alone.
+    to date; only the totals of topics are as old as the blocks' common start. Of such corpora the
+    posterior is the stationary distribution of no sampler exactly, with one thread or with many.
+    Which blocks there are depends on the data alone.
 
     Metropolis-Hastings with tables of a while ago leaves the posterior unchanged only if the
     tables do not depend on the present state. They are therefore built anew ever more rarely as
@@ -241,8 +242,8 @@ class AliasLDA(BaseTopicEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents. Read once, when the tokens are made: 6 bytes a token, 8
-            with more than 65,536 topics.
+            Counts of words in documents. Held as tokens while it is fitted: 6 bytes each, 8 with
+            more than 65,536 topics.
         y : None
             Ignored.
 
@@ -286,6 +287,11 @@ class AliasLDA(BaseTopicEstimator):
         -------
         self : AliasLDA
             The estimator, fitted to what it has seen.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`fit`; or if it follows a `fit` that kept no chain, without `warm_start`.
         """
         first = not hasattr(self, "components_")
         X, dtype = self._validate_counts(X, reset=first)
@@ -295,11 +301,15 @@ class AliasLDA(BaseTopicEstimator):
         if first:
             state = self._new_state(X, dtype)
         elif state is None:
-            state = self._state_to_go_on(X, dtype)
+            raise ValueError(
+                "partial_fit appends to the documents of a chain, which fit keeps with "
+                "warm_start=True only"
+            )
         else:
+            state.use(self.sampler, *self._priors_to_go_on(X.shape[1]))
             seed = state.seed + len(state.tokens.ptr)  # streams that no other part has
             state.append(*self._first_draws(X, state.dtype, self.components_, state.alpha, seed))
-        state.fingerprint = None  # of no single X
+        state.fingerprint = None  # of no one X
         state.history.append(self._lap(state, self._bound_wanted(state.n_laps + 1)))
         state.acceptance.append(np.nan)
         state.n_laps += 1
@@ -321,7 +331,9 @@ class AliasLDA(BaseTopicEstimator):
         return gibbs.log_likelihood(state) / state.tokens.n_tokens if wanted else np.nan
 
     def _n_threads(self):
-        return threads_per_worker() if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        if self.n_jobs is None:
+            return threads_per_worker()
+        return min(effective_n_jobs(self.n_jobs), cpu_count())  # on this machine
 
     def _has_converged(self, state):
         return False
@@ -348,12 +360,12 @@ class AliasLDA(BaseTopicEstimator):
             rng = inference.keyed_generator(seed, 0, inference.STREAM_INIT)
             counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
             topics = components_of(counts, beta, dtype)
-        return self._state_under(topics, X, dtype, alpha, beta, seed)
+        prior = gibbs.WordPrior(beta, X.shape[1], self.n_components)
+        return self._state_under(topics, X, dtype, alpha, prior, seed)
 
-    def _state_under(self, topics, X, dtype, alpha, beta, seed):
+    def _state_under(self, topics, X, dtype, alpha, prior, seed):
         """A state whose assignments are drawn under given topics."""
         tokens, z = self._first_draws(X, dtype, topics, alpha, seed)
-        prior = gibbs.WordPrior(beta, X.shape[1], self.n_components)
         state = gibbs.GibbsState(tokens, z, alpha, prior, self.sampler, seed)
         state.dtype = dtype
         state.fingerprint = fingerprint(X)
@@ -373,22 +385,32 @@ class AliasLDA(BaseTopicEstimator):
             gibbs.draw_first(tokens, z, table, masses, alpha, seed)
         return tokens, z
 
-    def _state_to_go_on(self, X, dtype):
-        """The kept chain if the data are the same, else one drawn under the fitted topics."""
+    def _priors_to_go_on(self, n_features):
+        """The priors of a chain that goes on, those that are learned as they stand."""
         if self.components_.shape[0] != self.n_components:
             raise ValueError(
-                f"n_components={self.n_components}, but warm_start=True goes on with "
-                f"{self.components_.shape[0]} fitted topics"
+                f"n_components={self.n_components}, but there are {self.components_.shape[0]} "
+                "fitted topics to go on with"
             )
-        alpha, beta = self._resolve_priors(X.shape[1])
+        alpha, beta = self._resolve_priors(n_features)
         alpha = self.doc_topic_prior_ if self._learns_prior else alpha
-        beta = np.asarray(self.topic_word_prior_) if self._learns_word_prior else beta
+        if self._learns_word_prior:
+            beta = np.asarray(self.topic_word_prior_)
+            if beta.ndim:
+                raise ValueError(
+                    "topic_word_prior='auto' learns one value, but the fitted topics to go on "
+                    f"with have a prior of shape {beta.shape}"
+                )
+        return alpha, gibbs.WordPrior(beta, n_features, self.n_components)
+
+    def _state_to_go_on(self, X, dtype):
+        """The kept chain if the data are the same, else one drawn under the fitted topics."""
+        alpha, prior = self._priors_to_go_on(X.shape[1])
         state = getattr(self, "_fit_state", None)
         if state is not None and state.fingerprint == fingerprint(X):
-            state.alpha = alpha
-            state.use(self.sampler, gibbs.WordPrior(beta, X.shape[1], self.n_components))
+            state.use(self.sampler, alpha, prior)
             return state
-        state = self._state_under(self.components_, X, dtype, alpha, beta, self._new_seed())
+        state = self._state_under(self.components_, X, dtype, alpha, prior, self._new_seed())
         state.n_laps = self.n_iter_
         state.history = list(self.log_likelihood_history_)
         return state

@@ -216,4 +216,5 @@ def positive_array(value, name, shapes, *, dtype=np.float64):
 
 def fingerprint(X):
     """Tells whether a fit goes on with the data it was started on."""
-    return (X.shape, X.nnz, float(X.data.sum(dtype=np.float64)))
+    where = int(X.indptr.sum(dtype=np.int64)), int(X.indices.sum(dtype=np.int64))
+    return (X.shape, X.nnz, *where, float(X.data.sum(dtype=np.float64)))

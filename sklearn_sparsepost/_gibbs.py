@@ -24,6 +24,10 @@ FREQUENT = 32
 TOPICS_A_TOKEN = 25
 # The `sweep` of the streams of the first topics, and of those that round fractions.
 FIRST_DRAWS, ROUNDING = 1 << 62, 1 << 61
+# Tokens a word may have: counts have 32 bits.
+MOST_TOKENS = (1 << 31) - 1
+# The least prior of a word that single precision tells from 0, with room to multiply.
+LEAST_PRIOR = 1e-30
 # Stored counts that are turned into tokens at a time.
 PART = 1 << 22
 
@@ -51,6 +55,9 @@ class Tokens:
     """
 
     def __init__(self, X, seed):
+        if not X.has_canonical_format:  # entries of one word are one count
+            X = X.copy()
+            X.sum_duplicates()
         n_documents, n_features = X.shape
         runs = split_rows(X.indptr, 0, n_documents, PART)
         length = np.zeros(n_documents, dtype=np.int64)
@@ -59,6 +66,12 @@ class Tokens:
             rows, columns, counts = _entries(X, start, stop, seed)
             length[start:stop] = np.bincount(rows, counts, minlength=stop - start)
             self.size += np.bincount(columns, counts, minlength=n_features).astype(np.int64)
+        if self.size.max(initial=0) > MOST_TOKENS:
+            word = int(self.size.argmax())
+            raise ValueError(
+                f"X has {self.size[word]:.3g} tokens of feature {word}, and AliasLDA holds each: "
+                f"{MOST_TOKENS:,} are the most"
+            )
         n_tokens = int(length.sum())
         n_groups = self._n_groups(n_tokens, n_documents)
         group = deal_words(self.size, n_groups)
@@ -121,6 +134,7 @@ def _entries(X, start, stop, seed):
     rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
     counts = np.asarray(X.data[span])
     if counts.dtype.kind == "f":
+        counts = np.minimum(counts, 2.0 * MOST_TOKENS)  # to be refused, not to overflow
         whole = np.floor(counts)
         rng = keyed_generator(seed, ROUNDING, start)
         counts = whole + (rng.random(len(counts)) < counts - whole)
@@ -224,10 +238,11 @@ class GibbsState:
         self.fingerprint = None  # of the data, to tell whether a fit goes on
         self.recount()
 
-    def use(self, sampler, prior):
-        """Go on with this sampler and prior; the chain is not disturbed if they are the same."""
-        if sampler != self.sampler or not prior.same_as(self.prior):
-            self.sampler, self.prior = sampler, prior
+    def use(self, sampler, alpha, prior):
+        """Go on with this sampler and priors; the chain is not disturbed if they are the same."""
+        same = sampler == self.sampler and np.array_equal(alpha, self.alpha)
+        if not (same and prior.same_as(self.prior)):
+            self.sampler, self.alpha, self.prior = sampler, alpha, prior
             self.recount()
 
     def recount(self):
@@ -236,9 +251,9 @@ class GibbsState:
         n_components = len(self.alpha)
         kind = storage(self.sampler, tokens.size, n_components)
         kind[prior.row >= 0] = DENSE
-        single = np.float32
+        rows = np.maximum(prior.rows, LEAST_PRIOR)
         self.counts = kernels.TokenCounts(
-            kind, tokens.size, prior.base.astype(single), prior.row, prior.rows, n_components
+            kind, tokens.size, _single(prior.base), prior.row, rows, n_components
         )
         self.counts.add_tokens(tokens.word, self.z)
         self.count_topics()
@@ -307,7 +322,7 @@ def sweep(state, *, n_steps, n_threads):
             state.alpha,
             state.prior.topic_totals(),
             state.seed,
-            state.n_laps,
+            state.n_laps + 1,  # streams of 0 are the start's
             cycle=state.sampler == "cycle",
             fresh=builds_tables(state.n_laps),
             n_steps=n_steps,
@@ -388,7 +403,12 @@ def learn_beta(state):
     state.prior = state.prior.scaled(
         gain / (n_features * (psi(state.n_topic + total) - psi(total)).sum())
     )
-    state.counts.set_beta(state.prior.base.astype(np.float32))
+    state.counts.set_beta(_single(state.prior.base))
+
+
+def _single(prior):
+    """A prior in single precision, still positive."""
+    return np.maximum(prior, LEAST_PRIOR).astype(np.float32)
 
 
 def average(state):

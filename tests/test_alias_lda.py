@@ -124,8 +124,57 @@ def test_partial_fit_appends_documents(corpus):
         want = np.asarray(corpus[: first + 100].sum(axis=0)).ravel()
         np.testing.assert_allclose(counts.sum(axis=0), want, atol=1e-3)
     assert lda.n_iter_ == 3
-    fitted = AliasLDA(8, max_iter=4, random_state=0).fit(corpus[:150]).partial_fit(corpus[150:])
+    fitted = AliasLDA(8, max_iter=4, warm_start=True, random_state=0).fit(corpus[:150])
+    fitted.partial_fit(corpus[150:])
     assert fitted.n_iter_ == 5
+    np.testing.assert_allclose((fitted.components_ - 0.1).sum(), corpus.sum(), rtol=1e-5)
+    forgetful = AliasLDA(8, max_iter=4, random_state=0).fit(corpus[:150])
+    with pytest.raises(ValueError, match="warm_start=True only"):
+        forgetful.partial_fit(corpus[150:])
+
+
+def test_partial_fit_goes_on_with_changed_parameters(corpus):
+    lda = AliasLDA(8, random_state=0).partial_fit(corpus[:150])
+    lda.set_params(topic_word_prior=5.0, sampler="sparse").partial_fit(corpus[150:])
+    np.testing.assert_allclose((lda.components_ - 5).sum(), corpus.sum(), rtol=1e-5)
+    with pytest.raises(ValueError, match="8 fitted topics to go on with"):
+        lda.set_params(n_components=7).partial_fit(corpus)
+    lda.set_params(n_components=8, topic_word_prior=np.full(corpus.shape[1], 0.1))
+    lda.partial_fit(corpus)
+    with pytest.raises(ValueError, match="learns one value"):
+        lda.set_params(topic_word_prior="auto").partial_fit(corpus)
+
+
+def test_warm_start_tells_other_data_of_the_same_size(corpus):
+    other = sp.csr_matrix(corpus)[:, np.random.default_rng(0).permutation(corpus.shape[1])]
+    lda = AliasLDA(6, max_iter=3, warm_start=True, random_state=0).fit(corpus).fit(other)
+    counts = (lda.components_ - lda.topic_word_prior_).sum(axis=0)
+    np.testing.assert_allclose(counts, np.asarray(other.sum(axis=0)).ravel(), atol=1e-2)
+
+
+def test_split_entries_are_one_count(corpus):
+    whole = sp.csr_matrix(corpus, dtype=float)
+    parts = (np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr)
+    split = sp.csr_matrix(parts, shape=whole.shape)
+    one = AliasLDA(4, max_iter=3, random_state=0).fit(whole)
+    two = AliasLDA(4, max_iter=3, random_state=0).fit(split)
+    np.testing.assert_array_equal(one.components_, two.components_)
+
+
+@pytest.mark.parametrize("count", [2.0**31, 1e19])
+def test_more_tokens_than_are_counted(count):
+    with pytest.raises(ValueError, match="tokens of feature 0"):
+        AliasLDA(2).fit([[count, 1.0], [3.0, 2.0]])
+
+
+@pytest.mark.filterwarnings("ignore:n_components")
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_priors_at_the_edges(corpus, sampler):
+    # 0.1 a word of ten: an empty topic's total of 1, less the token that is drawn, is 0.
+    options = {"init": "random", "sampler": sampler, "max_iter": 3, "random_state": 0}
+    assert np.isfinite(AliasLDA(40, **options).fit(np.eye(10, dtype=int)).components_).all()
+    tiny = AliasLDA(5, topic_word_prior=1e-50, **options).fit(corpus)
+    assert (tiny.components_.sum(axis=1) > 0).all()
 
 
 def test_components_average_the_samples(corpus):

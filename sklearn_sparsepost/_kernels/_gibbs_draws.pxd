@@ -131,7 +131,7 @@ cdef inline void _leave_topic(Sampler *s, int k) noexcept nogil:
     """A token that `_weigh` has taken out has gone to another topic."""
     cdef int j = s.place[k], last
     s.n_topic[k] -= 1
-    s.inverse_less[k] = 1 / (s.n_topic[k] - 1 + s.beta_total[k])
+    s.inverse_less[k] = 1 / (max(s.n_topic[k] - 1, 0) + s.beta_total[k])
     if s.n_doc[k] == 0:
         s.n_listed -= 1
         last = s.listed[s.n_listed]

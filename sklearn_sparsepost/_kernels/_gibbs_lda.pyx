@@ -139,7 +139,7 @@ cdef void _begin_block(
     for k in range(K):
         s.n_topic[k] = n_topic[k]
         s.inverse[k] = 1 / (n_topic[k] + s.beta_total[k])
-        s.inverse_less[k] = 1 / (n_topic[k] - 1 + s.beta_total[k])
+        s.inverse_less[k] = 1 / (max(n_topic[k] - 1, 0) + s.beta_total[k])
         s.both[k] = <float>(s.alpha[k] * s.inverse[k])
         s.smooth += s.alpha[k] * s.inverse[k]
 
