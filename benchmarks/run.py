@@ -180,9 +180,10 @@ def samplers(quick=False):
                     add("sweeps", news, k, method, method, **spec)
 
     # Does "auto" take the fastest?
-    for k in (4, 8) if quick else (8, 32, 100, 400, 1600):
+    for k in (4, 8) if quick else (4, 32, 100, 400, 1600):
         for repeat in range(3):
-            for sampler in ("auto", "alias", "sparse", "dense") if k < 400 else ("auto", "alias"):
+            dense = ("dense",) if k < 400 else ()
+            for sampler in ("auto", "alias", "sparse", *dense):
                 spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
                 add("sweeps", news, k, sampler, **spec)
 
@@ -253,12 +254,18 @@ def mixtures(quick=False):
     for k in sizes:
         for dtype in ("float64", "float32"):
             spec = {"n_samples": n_samples, "dtype": dtype, "score": False}
-            for threads, more in ((1, {}), (2, {}), (1, {"n_neighbors": 8})):
-                label = f"{threads} thread{'s' * (threads > 1)}{', 8 neighbours' * bool(more)}"
+            for more in ({}, {"n_neighbors": 8}):
+                label = "8 neighbours" if more else "exact"
                 options = {"learning_method": "batch", **more}
-                add(
-                    "mixture-size", k, f"{label}, {dtype}", options=options, threads=threads, **spec
-                )
+                add("mixture-size", k, f"{label}, {dtype}", options=options, **spec)
+    for dtype in ("float64", "float32"):
+        for repeat in range(5):
+            for threads in (1, 2):
+                spec = {"n_samples": n_samples, "dtype": dtype, "score": False}
+                options = {"learning_method": "batch"}
+                label = f"{threads}" + (f"#{repeat}" if repeat else "")
+                key = f"mixture threads, {dtype}"
+                add(key, few, label, options=options, threads=threads, **spec)
     spec = {"n_samples": n_samples if quick else None, "dtype": "float32", "threads": 2}
     add("mixture-all", few if quick else 800, "memoized", passes=3 if quick else 10, **spec)
     return found
