@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import contextmanager
+from time import perf_counter
 
 import numpy as np
 import scipy.sparse as sp
@@ -112,6 +113,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             state.acceptance.append(_acceptance(state.report))
             state.n_laps += 1
             self._log_lap(state)
+            self._pass_ended = perf_counter()  # for callbacks, before anything is made for them
             stop = task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
@@ -130,6 +132,8 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             del state.history[state.n_laps :], state.acceptance[state.n_laps :]
             self._store(state, whole=True)
             raise
+        finally:
+            self.__dict__.pop("_pass_ended", None)
         self._store(state, whole=self.warm_start)
 
     def _store(self, state, whole):
@@ -161,6 +165,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
     def __getstate__(self):
         state = super().__getstate__()
+        state = {name: value for name, value in state.items() if name != "_pass_ended"}
         return {**state, "_sparsepost_version": __version__}
 
     def __setstate__(self, state):

@@ -96,7 +96,7 @@ class _PassCallback:
         run = self._running[estimator]
         if context.task_name != "lap":
             return self._after_fit(estimator, run)
-        run.seconds += perf_counter() - run.begun
+        run.seconds += getattr(estimator, "_pass_ended", perf_counter()) - run.begun
         if (context.task_id + 1) % self.every:
             return False
         return self._after_pass(fitted_estimator, run)
