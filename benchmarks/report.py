@@ -429,9 +429,7 @@ def mixture_tables(runs):
             ends = by_size[min(by_size)], by_size[max(by_size)]
             growth = [_ratio(*(_pass_seconds(found[x]) for found in ends[::-1])) for x in labels]
             rows.append(["last / first", *growth])
-        note = (
-            f"L = 4, {_n_samples(by_size):,} patches, one thread, the first pass left out."
-        )
+        note = f"L = 4, {_n_samples(by_size):,} patches, one thread, the first pass left out."
         title = "Seconds of a pass by components"
         tables.append(Table(title, note, ["components", *labels], rows))
     tables.extend(_mixture_threads(runs))
