@@ -539,7 +539,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         ValueError
             If a parameter is out of range, or the data are not what `observation` says.
         """
-        goes_on = self.warm_start and hasattr(self, "_fit_state")
+        goes_on = self.warm_start and hasattr(self, "weights_")
         self._check_neighbors()
         X, dtype = self._validate_rows(X, reset=not goes_on)
         corpus = self._corpus(X, dtype, sample_weight)
@@ -549,7 +549,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         else:
             self._observation = self._new_observation(corpus)
             self._allocation = self._new_allocation()
-        n_components = len(self._fit_state.stats["count"]) if goes_on else self.n_components
+        n_components = len(self.weights_) if goes_on else self.n_components
         n_slots = self.n_components if self._moves else 0
         model = self._model(dtype, n_components, self._rows_per_step(X.shape[0]), n_slots)
         seeds = iter([self._new_seed() for _ in range(1 if goes_on else self.n_init)])
@@ -594,7 +594,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                     f"{name}={value!r}, but what is to go on was fitted with "
                     f"{name}={self._fitted_as[name]!r}"
                 )
-        found = len(self._fit_state.stats["count"])
+        found = len(self.weights_)
         if found > self.n_components or (found < self.n_components and not self._moves):
             raise ValueError(
                 f"n_components={self.n_components}, but warm_start=True goes on with "
@@ -678,7 +678,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         self : SparseMixture
             The estimator, fitted to what it has seen.
         """
-        first = not hasattr(self, "_fit_state")
+        first = not hasattr(self, "weights_")
         X, dtype = self._validate_rows(X, reset=first)
         corpus = self._corpus(X, dtype, sample_weight)
         if first:
@@ -687,13 +687,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             self._allocation = self._new_allocation()
         else:
             self._check_warm_start()
-        n_components = self.n_components if first else len(self._fit_state.stats["count"])
+        n_components = self.n_components if first else len(self.weights_)
         model = self._model(dtype, n_components, X.shape[0])
         if first:
             state = self._new_state(model, corpus, self._new_seed())
             state.stats.scale(self.total_samples / X.shape[0])
         else:
-            state = self._fit_state
+            state = getattr(self, "_fit_state", None) or self._state_from_components(corpus)
             state.memo, state.local = None, {}  # the stream has left the batches of a fit behind
         inference.online_update(
             model,
@@ -727,9 +727,25 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         state.fingerprint = _fingerprint(corpus)
         return state
 
+    def _state_from_components(self, corpus):
+        """A state whose components are the fitted ones: what one local step under them finds."""
+        model = self._model(corpus.dtype, len(self.weights_), corpus.n_samples)
+        step = model.step_under(model.tables(*self._fitted_parts()))
+        stats = model.empty_stats()
+        for part, _ in corpus.map(step, whole_plan(corpus.X)):
+            stats.add(part)
+        state = inference.FitState(stats, self._new_seed())
+        state.dtype = corpus.dtype
+        state.report = {"total_weight": stats["total_weight"]}
+        state.fingerprint = _fingerprint(corpus)
+        state.n_laps, state.n_updates = self.n_iter_, self.n_batch_iter_
+        state.history = list(self.bound_history_)
+        state.acceptance = [np.nan] * state.n_laps
+        return state
+
     def _state_to_go_on(self, model, corpus):
         """The kept state; of other data without what belongs to the batches."""
-        state = self._fit_state
+        state = getattr(self, "_fit_state", None) or self._state_from_components(corpus)
         losses = state.stats.scalars.pop("merge_loss", np.empty(0))
         if len(losses) != model.n_slots:
             state.memo, losses = None, np.zeros(model.n_slots)

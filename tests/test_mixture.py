@@ -615,3 +615,18 @@ def test_nothing_to_sample(blobs):
     with pytest.raises(ValueError, match="n_samples must be 1 or more"):
         mixture.sample(0)
     assert mixture.sample(3)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_going_on_from_what_early_stopping_restored(blobs, method):
+    mixture = SparseMixture(5, learning_method=method, tol=0, max_iter=30, random_state=0)
+    mixture.set_callbacks(EarlyStopping(blobs[:50], patience=1)).fit(blobs)
+    vars(mixture).pop("_fit_state", None)  # as it is if the best pass was not the last one
+    mixture.set_callbacks().set_params(warm_start=True, max_iter=3)
+    score, n_iter = mixture.score(blobs), mixture.n_iter_
+    assert mixture.fit(blobs).n_iter_ == n_iter + 3
+    assert mixture.score(blobs) > score - 0.02
+    vars(mixture).pop("_fit_state")
+    before = mixture.means_.copy()
+    mixture.partial_fit(blobs)
+    assert np.abs(mixture.means_ - before).max() < 1
