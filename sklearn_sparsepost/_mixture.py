@@ -967,9 +967,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         drawn = [
             self._observation.draw(attributes, k, size, rng) for k, size in enumerate(sizes) if size
         ]
-        return np.concatenate(drawn).astype(self.weights_.dtype), np.repeat(
-            np.arange(len(sizes)), sizes
-        )
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        return np.concatenate(drawn).astype(self.weights_.dtype), labels
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
