@@ -64,10 +64,13 @@ class Run(NamedTuple):
     @property
     def speed(self):
         """Millions of training tokens a second, without what comes before the first checkpoint."""
-        n_tokens = self.results[0]["n_tokens"]
-        if len(self.passes) == 1:
-            return self.passes[0] * n_tokens / self.seconds[0] / 1e6
-        return np.ptp(self.passes) * n_tokens / np.ptp(self.seconds) / 1e6
+        found = []
+        for result in self.results:  # repetitions within a time may differ in their passes
+            points = result["checkpoints"]
+            first = points[0] if len(points) > 1 else {"passes": 0, "seconds": 0.0}
+            passes = points[-1]["passes"] - first["passes"]
+            found.append(passes / (points[-1]["seconds"] - first["seconds"]))
+        return float(np.median(found)) * self.results[0]["n_tokens"] / 1e6
 
     @property
     def known(self):
@@ -109,7 +112,8 @@ def read(runs, experiment):
 
 
 def _combine(results):
-    rows = [result["checkpoints"] for result in results]
+    n_shared = min(len(result["checkpoints"]) for result in results)
+    rows = [result["checkpoints"][:n_shared] for result in results]
     return Run(
         np.array([row["passes"] for row in rows[0]]),
         np.median([[row["seconds"] for row in one] for one in rows], axis=0),
@@ -206,9 +210,14 @@ def lap_tables(runs):
     return tables
 
 
+def _n_topics(name):
+    return int(name.rpartition("-")[2])
+
+
 def sweep_tables(runs):
     """Millions of tokens a second of the samplers, by topics."""
-    by_topics = read(runs, "sweeps")
+    found = read(runs, "sweeps")
+    by_topics = {name: found[name] for name in sorted(found, key=_n_topics)}
     samplers = list(dict.fromkeys(label for labels in by_topics.values() for label in labels))
     rows = [
         [sampler]
@@ -221,9 +230,16 @@ def sweep_tables(runs):
     if not rows:
         return []
     corpus = next(iter(by_topics)).rpartition("-")[0]
-    header = ["sampler", *(f"{name.rpartition('-')[2]} topics" for name in by_topics)]
+    header = ["sampler", *(f"{_n_topics(name)} topics" for name in by_topics)]
     note = "Millions of tokens a second, without the start."
-    return [Table(f"Gibbs samplers: {corpus}", note, header, rows)]
+    tables = [Table(f"Gibbs samplers: {corpus}", note, header, rows)]
+    ratios = [
+        [f"{_n_topics(name)}", _number(labels["auto"].speed / labels["tomotopy"].speed)]
+        for name, labels in by_topics.items()
+        if {"auto", "tomotopy"} <= labels.keys()
+    ]
+    note = "Tokens a second of AliasLDA, as many times those of tomotopy."
+    return [*tables, Table(f"Beside tomotopy: {corpus}", note, ["topics", "times"], ratios)]
 
 
 def growth(runs):
@@ -401,35 +417,7 @@ def mixture_tables(runs):
     tables = []
     for experiment, what in (("mixture", "one thread"), ("mixture-all", "two threads")):
         for n_components, found in _mixtures(runs, experiment).items():
-            peer = found.get("scikit-learn float64", found.get("scikit-learn float32"))
-            five = peer["checkpoints"][-1]["seconds"] if peer else np.inf
-            rows = []
-            for label, result in found.items():
-                points = result["checkpoints"]
-                # What has been reached by the time at which scikit-learn ends.
-                equal = [row["score"] for row in points if row["seconds"] <= five]
-                rows.append(
-                    [
-                        label,
-                        str(len(points)),
-                        _number(_pass_seconds(result)),
-                        _number(points[-1]["seconds"]),
-                        f"{points[-1]['score']:.2f}",
-                        f"{max(equal):.2f}" if peer and equal else "",
-                        f"{result['peak_bytes'] / 2**20:,.0f}",
-                    ]
-                )
-            n_samples = next(iter(found.values()))["n_samples"]
-            note = (
-                f"{n_samples:,} patches of 64 pixels, {what}; the score is held-out nats a patch. "
-                "Ours has zero means, scikit-learn's free ones; reg_covar is the same."
-            )
-            header = ["method", "passes", "s a pass", "s in all", "score"]
-            header += [f"best within {_number(five)} s" if peer else "", "MB"]
-            title = f"Mixtures of image patches: {n_components} components"
-            columns = [i for i, name in enumerate(header) if name]
-            rows = [[row[i] for i in columns] for row in rows]
-            tables.append(Table(title, note, [header[i] for i in columns], rows))
+            tables.append(_mixture_table(n_components, found, what))
     by_size = _mixtures(runs, "mixture-size")
     labels = list(dict.fromkeys(label for found in by_size.values() for label in found))
     if labels:
@@ -437,17 +425,79 @@ def mixture_tables(runs):
             [f"{k}", *(_number(_pass_seconds(found[x])) if x in found else "" for x in labels)]
             for k, found in sorted(by_size.items())
         ]
-        note = "L = 4, 100,000 patches."
+        if len(rows) > 1:
+            ends = by_size[min(by_size)], by_size[max(by_size)]
+            growth = [_ratio(*(_pass_seconds(found[x]) for found in ends[::-1])) for x in labels]
+            rows.append(["last / first", *growth])
+        note = f"L = 4, {_n_samples(by_size):,} patches, one thread, the first pass left out."
         title = "Seconds of a pass by components"
         tables.append(Table(title, note, ["components", *labels], rows))
+    tables.extend(_mixture_threads(runs))
     for key, result in runs.items():
         if key.startswith("mixture-distance/") and "distance" in result:
             distance = result["distance"]
             note = "Half the sum of absolute differences, the components being the dense fit's."
-            cells = [f"{value:.4f}" for value in distance.values()]
+            cells = [f"{value:.2g}" for value in distance.values()]
             title = "Responsibilities: distance of L-sparse from dense"
             tables.append(Table(title, note, [f"L={level}" for level in distance], [cells]))
     return tables
+
+
+def _ratio(one, other):
+    return f"{one / other:.2f} x"
+
+
+def _n_samples(by_components):
+    found = next(iter(by_components.values()))
+    return next(iter(found.values()))["n_samples"]
+
+
+def _mixture_table(n_components, found, what):
+    """One table of passes and scores, beside scikit-learn's of the same precision."""
+    rows = []
+    peers = {dtype: found.get(f"scikit-learn {dtype}") for dtype in ("float64", "float32")}
+    for label, result in found.items():
+        points = result["checkpoints"]
+        peer = peers.get(label.split()[-1])
+        row = [
+            label,
+            f"{len(points)}",
+            _number(_pass_seconds(result)),
+            _number(points[-1]["seconds"]),
+            f"{points[-1]['score']:.3f}",
+        ]
+        if any(peers.values()):
+            end = peer["checkpoints"][-1]["seconds"]
+            # The last score by the time at which scikit-learn ends.
+            equal = [point["score"] for point in points if point["seconds"] <= end]
+            row += [_ratio(_pass_seconds(peer), _pass_seconds(result)), f"{equal[-1]:.3f}"]
+        rows.append([*row, f"{result['peak_bytes'] / 2**20:,.0f}"])
+    note = (
+        f"{_n_samples({0: found}):,} patches of 64 pixels, {what}; the score is held-out nats a "
+        "patch. Ours has zero means and computes the bound in every pass, scikit-learn's has free "
+        "means; reg_covar is the same. Seconds of a pass are medians, the first left out."
+    )
+    header = ["method", "passes", "s a pass", "s in all", "score"]
+    if any(peers.values()):
+        header += ["beside scikit-learn", "score in its time"]
+    title = f"Mixtures of image patches: {n_components} components"
+    return Table(title, note, [*header, "MiB"], rows)
+
+
+def _mixture_threads(runs):
+    """Seconds of a pass on one thread and on two, of interleaved runs."""
+    rows = []
+    for dtype in ("float64", "float32"):
+        seconds = {"1": [], "2": []}
+        for found in _mixtures(runs, f"mixture threads, {dtype}").values():
+            for label, result in found.items():
+                seconds[label.split("#")[0]].append(_pass_seconds(result))
+        if all(seconds.values()):
+            one, two = (float(np.median(values)) for values in seconds.values())
+            rows.append([dtype, _number(one), _number(two), _ratio(one, two)])
+    note = "200 components, L = 4. Medians of runs that took turns."
+    table = Table("Threads: mixtures of image patches", note, ["", "1", "2", "ratio"], rows)
+    return [table] * bool(rows)
 
 
 def draw_mixtures(runs, path):

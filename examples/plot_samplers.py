@@ -55,16 +55,11 @@ for sampler in COLOURS:
 # are averaged, from half of the sweeps on. Variational inference has the same start.
 
 N_TOPICS = 100
-RUNS = {
-    "AliasLDA": AliasLDA(N_TOPICS, max_iter=60, evaluate_every=0, random_state=0),
-    "AliasLDA, learned alpha": AliasLDA(
-        N_TOPICS, doc_topic_prior="auto", max_iter=60, evaluate_every=0, random_state=0
-    ),
-    "AliasLDA, random start": AliasLDA(
-        N_TOPICS, init="random", max_iter=60, evaluate_every=0, random_state=0
-    ),
-    "SparseLDA": SparseLDA(N_TOPICS, max_iter=15, tol=0, random_state=0),
-}
+OPTIONS = {"max_iter": 60, "evaluate_every": 0, "random_state": 0}
+RUNS = {sampler: AliasLDA(N_TOPICS, sampler=sampler, **OPTIONS) for sampler in COLOURS}
+RUNS["auto, learned alpha"] = AliasLDA(N_TOPICS, doc_topic_prior="auto", **OPTIONS)
+RUNS["auto, random start"] = AliasLDA(N_TOPICS, init="random", **OPTIONS)
+RUNS["SparseLDA"] = SparseLDA(N_TOPICS, max_iter=15, tol=0, random_state=0)
 curves = {}
 for name, lda in RUNS.items():
     log = HeldoutMonitor(X_test, every=1 if name == "SparseLDA" else 5)
@@ -91,11 +86,15 @@ left.set(
     ylabel="million tokens a second, one thread",
 )
 left.legend(frameon=False)
-for (name, rows), colour in zip(
-    curves.items(), ["#0077bb", "#009988", "#999999", "#ee7733"], strict=True
-):
+others = {
+    "auto, learned alpha": {"color": "#009988"},
+    "auto, random start": {"color": "#0077bb", "ls": "--"},
+    "SparseLDA": {"color": "#cc3311", "lw": 3},
+}
+for name, rows in curves.items():
     times, scores = [row["seconds"] for row in rows], [row["score"] for row in rows]
-    right.plot(times, scores, "o-", ms=3, color=colour, label=name)
+    style = others.get(name) or {"color": COLOURS[name], "lw": 3 if name == "auto" else 1.6}
+    right.plot(times, scores, label=name, **style)
 right.set_xscale("log", base=2)
 right.xaxis.set_major_formatter("{x:g}")
 right.set(

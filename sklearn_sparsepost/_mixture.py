@@ -132,9 +132,11 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
           steps of ``(learning_offset + t) ** -learning_decay``.
         - "batch": coordinate ascent, one global step a pass.
 
-    init_params : {"k-means++", "random"}, default="k-means++"
+    init_params : {"k-means++", "kmeans", "random_from_data", "random"}, default="k-means++"
         The first responsibilities: each observation belongs to the nearest of K observations drawn
-        by k-means++ (for "multinomial" by Bregman divergence), or they are random.
+        by k-means++ (for "multinomial" by Bregman divergence) or uniformly, or of K clusters that
+        scikit-learn's :class:`~sklearn.cluster.KMeans` finds from there on a part of the data; or
+        they are random. "kmeans" and "random_from_data" are for dense observations.
 
     means_init : array-like of shape (n_components, n_features), default=None
         The first means, or probabilities of features; each observation begins in the nearest.
@@ -200,12 +202,19 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     precisions_cholesky_ : ndarray
         Upper triangular factors P of the precisions, P P^T, or roots of the precisions.
 
+    precisions_ : ndarray
+        Precisions of the Gaussians, of the shape of `covariances_`.
+
     mean_precision_ : ndarray of shape (n_components,)
         How many observations each mean rests on, prior included. Gaussians with a prior only, and
         not with `assume_centered`.
 
     degrees_of_freedom_ : ndarray of shape (n_components,)
         Degrees of freedom of the precisions' posterior. Gaussians with a prior only.
+
+    weight_concentration_prior_, mean_precision_prior_, mean_prior_, \
+            degrees_of_freedom_prior_, covariance_prior_, feature_prior_ : float or ndarray
+        The priors, as given or by default; those that the model has.
 
     concentration_ : ndarray
         Dirichlet or Beta parameters of features in components, for "multinomial" of shape
@@ -293,7 +302,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         "reg_covar": [Interval(Real, 0, None, closed="left")],
         "moves": ["boolean"],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
-        "init_params": [StrOptions({"k-means++", "random"})],
+        "init_params": [StrOptions({"k-means++", "kmeans", "random_from_data", "random"})],
         "means_init": [None, "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "n_batches": [Interval(Integral, 1, None, closed="left")],
@@ -425,7 +434,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 f"some features are constant: only reg_covar={self.reg_covar} keeps their "
                 "variances from 0",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,  # past the validation that wraps `fit`
             )
         nu = D if self.degrees_of_freedom_prior is None else self.degrees_of_freedom_prior
         if nu <= D - 1:
@@ -500,7 +509,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     @property
     def _moves(self):
         process = self.weight_concentration_prior_type == "dirichlet_process"
-        return self.moves and process and self.learning_method != "online"
+        # The likelihood alone never gains from fewer components.
+        scored = self.estimation != "ml" and self.learning_method != "online"
+        return self.moves and process and scored
 
     # ------------------------------------------------------------------ fitting
 
@@ -528,7 +539,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         ValueError
             If a parameter is out of range, or the data are not what `observation` says.
         """
-        goes_on = self.warm_start and hasattr(self, "_fit_state")
+        goes_on = self.warm_start and hasattr(self, "weights_")
         self._check_neighbors()
         X, dtype = self._validate_rows(X, reset=not goes_on)
         corpus = self._corpus(X, dtype, sample_weight)
@@ -538,7 +549,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         else:
             self._observation = self._new_observation(corpus)
             self._allocation = self._new_allocation()
-        n_components = len(self._fit_state.stats["count"]) if goes_on else self.n_components
+        n_components = len(self.weights_) if goes_on else self.n_components
         n_slots = self.n_components if self._moves else 0
         model = self._model(dtype, n_components, self._rows_per_step(X.shape[0]), n_slots)
         seeds = iter([self._new_seed() for _ in range(1 if goes_on else self.n_init)])
@@ -567,11 +578,23 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 f"n_components={self.n_components} is more than the {X.shape[0]} samples: "
                 "some components will stay empty",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
+    def _structure(self):
+        """The parameters that a fit cannot change when it goes on."""
+        names = ("observation", "covariance_type", "assume_centered", "estimation")
+        names += ("weight_concentration_prior_type",)
+        return {name: getattr(self, name) for name in names}
+
     def _check_warm_start(self):
-        found = len(self._fit_state.stats["count"])
+        for name, value in self._structure().items():
+            if value != self._fitted_as[name]:
+                raise ValueError(
+                    f"{name}={value!r}, but what is to go on was fitted with "
+                    f"{name}={self._fitted_as[name]!r}"
+                )
+        found = len(self.weights_)
         if found > self.n_components or (found < self.n_components and not self._moves):
             raise ValueError(
                 f"n_components={self.n_components}, but warm_start=True goes on with "
@@ -655,7 +678,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         self : SparseMixture
             The estimator, fitted to what it has seen.
         """
-        first = not hasattr(self, "_fit_state")
+        first = not hasattr(self, "weights_")
         X, dtype = self._validate_rows(X, reset=first)
         corpus = self._corpus(X, dtype, sample_weight)
         if first:
@@ -664,13 +687,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             self._allocation = self._new_allocation()
         else:
             self._check_warm_start()
-        n_components = self.n_components if first else len(self._fit_state.stats["count"])
+        n_components = self.n_components if first else len(self.weights_)
         model = self._model(dtype, n_components, X.shape[0])
         if first:
             state = self._new_state(model, corpus, self._new_seed())
             state.stats.scale(self.total_samples / X.shape[0])
         else:
-            state = self._fit_state
+            state = getattr(self, "_fit_state", None) or self._state_from_components(corpus)
             state.memo, state.local = None, {}  # the stream has left the batches of a fit behind
         inference.online_update(
             model,
@@ -704,9 +727,25 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         state.fingerprint = _fingerprint(corpus)
         return state
 
+    def _state_from_components(self, corpus):
+        """A state whose components are the fitted ones: what one local step under them finds."""
+        model = self._model(corpus.dtype, len(self.weights_), corpus.n_samples)
+        step = model.step_under(model.tables(*self._fitted_parts()))
+        stats = model.empty_stats()
+        for part, _ in corpus.map(step, whole_plan(corpus.X)):
+            stats.add(part)
+        state = inference.FitState(stats, self._new_seed())
+        state.dtype = corpus.dtype
+        state.report = {"total_weight": stats["total_weight"]}
+        state.fingerprint = _fingerprint(corpus)
+        state.n_laps, state.n_updates = self.n_iter_, self.n_batch_iter_
+        state.history = list(self.bound_history_)
+        state.acceptance = [np.nan] * state.n_laps
+        return state
+
     def _state_to_go_on(self, model, corpus):
         """The kept state; of other data without what belongs to the batches."""
-        state = self._fit_state
+        state = getattr(self, "_fit_state", None) or self._state_from_components(corpus)
         losses = state.stats.scalars.pop("merge_loss", np.empty(0))
         if len(losses) != model.n_slots:
             state.memo, losses = None, np.zeros(model.n_slots)
@@ -742,7 +781,10 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         found = {f"{name}_": value.astype(state.dtype) for name, value in described.items()}
         found["_estimate_names"] = tuple(described)
         found["weights_"] = self._allocation.weights(concentration).astype(state.dtype)
-        if self.estimation != "ml":
+        found.update({f"{name}_": value for name, value in self._observation.priors().items()})
+        found["_fitted_as"] = self._structure()
+        if self._allocation.estimation != "ml":
+            found["weight_concentration_prior_"] = self._allocation.prior
             split = concentration.ndim == 2
             found["weight_concentration_"] = tuple(concentration.T) if split else concentration
         # In use: half an observation of average weight is the least.
@@ -765,7 +807,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """Estimates and weights' concentrations from the attributes."""
         given = {name: value.astype(np.float64) for name, value in self._attributes().items()}
         estimates = self._observation.from_attributes(given)
-        if self.estimation == "ml":
+        if self._allocation.estimation == "ml":
             return estimates, self.weights_.astype(np.float64)
         concentration = self.weight_concentration_
         if isinstance(concentration, tuple):
@@ -779,6 +821,12 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         model = self._model(dtype, len(self.weights_), X.shape[0])
         step = partial(infer_rows, model=model, globals_=model.tables(*self._fitted_parts()))
         return self._corpus(X, dtype).map(step, whole_plan(X)), dtype
+
+    @property
+    def precisions_(self):
+        """Precisions of the Gaussians, of the shape of `covariances_`."""
+        factors = self.precisions_cholesky_
+        return factors @ np.swapaxes(factors, 1, 2) if factors.ndim == 3 else factors**2
 
     def predict(self, X):
         """The most probable component of each row.
@@ -910,6 +958,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             Their components.
         """
         check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be 1 or more, got {n_samples}")
         rng = check_random_state(random_state)
         weights = self.weights_.astype(np.float64)
         sizes = rng.multinomial(n_samples, weights / weights.sum())
@@ -917,7 +967,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         drawn = [
             self._observation.draw(attributes, k, size, rng) for k, size in enumerate(sizes) if size
         ]
-        return np.concatenate(drawn), np.repeat(np.arange(len(sizes)), sizes)
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        return np.concatenate(drawn).astype(self.weights_.dtype), labels
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

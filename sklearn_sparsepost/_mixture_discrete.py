@@ -36,6 +36,10 @@ class _Discrete(Observation):
         super().__init__(estimation)
         self.prior = prior if estimation != "ml" else np.zeros_like(prior)
 
+    def priors(self):
+        """The pseudo-counts, if there are any."""
+        return {} if self.estimation == "ml" else {"feature_prior": self.prior}
+
     def _log_probabilities(self, concentration, point):
         """E[log phi] or log E[phi]; -inf where maximum likelihood says never."""
         total = concentration.sum(axis=-1, keepdims=True)
@@ -73,8 +77,6 @@ class MultinomialCounts(_Discrete):
 
     The statistic is ``counts``, expected counts of shape (n_components, n_features).
     """
-
-    sparse = True
 
     def empty(self, n_components):
         """Statistics of no data."""

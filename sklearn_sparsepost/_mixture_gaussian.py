@@ -145,6 +145,16 @@ class _Gaussian(Observation):
                 value = value - 0.5 * self.n_features * LOG_2PI
         return float(np.sum(value))
 
+    def priors(self):
+        """The prior, if there is one, by scikit-learn's names."""
+        if self.estimation == "ml":
+            return {}
+        found = {"degrees_of_freedom_prior": self.nu, "covariance_prior": self.scale}
+        if not self.assume_centered:
+            mean = self.mean + self.origin
+            found |= {"mean_precision_prior": self.beta, "mean_prior": mean}
+        return found
+
     def attributes(self, estimates):
         """The estimates, means with the origin, and without what has no meaning here."""
         found = dict(estimates, means=estimates["means"] + self.origin)
@@ -454,6 +464,13 @@ class AxisGaussian(_Gaussian):
             out += exact @ table["linear"]
         out += table["constant"]
         return out.astype(rows.dtype, copy=False)
+
+    def priors(self):
+        """The prior; a spherical scale is one number."""
+        found = super().priors()
+        if self.spherical and found:
+            found["covariance_prior"] = float(self.scale[0])
+        return found
 
     def attributes(self, estimates):
         """The estimates; a spherical variance is one number."""

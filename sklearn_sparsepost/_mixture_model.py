@@ -208,9 +208,11 @@ class MixtureModel:
             `kept` is None or a pair: components to start from, if that helps, and a list of
             :class:`Change`, one for each of `targets`.
         """
-        return partial(
-            _local_step, model=self, keep_local=keep_local, globals_=self.globals_of(stats)
-        )
+        return self.step_under(self.globals_of(stats), keep_local=keep_local)
+
+    def step_under(self, globals_, *, keep_local=False):
+        """The local step as :meth:`bind` gives it, under tables from :meth:`tables`."""
+        return partial(_local_step, model=self, keep_local=keep_local, globals_=globals_)
 
     def globals_of(self, stats):
         """The table of log-likelihoods and E[log pi] that the local step reads."""

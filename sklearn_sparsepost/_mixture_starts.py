@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import kmeans_plusplus
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_array
 
@@ -74,7 +74,7 @@ def first_responsibilities(corpus, n_components, init_params, means_init, rng):
         The data.
     n_components : int
         Number of components.
-    init_params : {"k-means++", "random"}
+    init_params : {"k-means++", "kmeans", "random_from_data", "random"}
         The estimator's parameter.
     means_init : array-like of shape (n_components, n_features) or None
         The estimator's parameter.
@@ -109,11 +109,11 @@ def first_responsibilities(corpus, n_components, init_params, means_init, rng):
         resp /= resp.sum(axis=1, keepdims=True)
         index = np.broadcast_to(np.arange(n_components, dtype=np.int32), resp.shape)
         return rows, index, resp, weight, share
-    labels = _labels(rows, n_components, means_init, weight, rng)
+    labels = _labels(rows, n_components, init_params, means_init, weight, rng)
     return rows, labels[:, None].astype(np.int32), np.ones((len(labels), 1)), weight, share
 
 
-def _labels(rows, n_components, means_init, weight, rng):
+def _labels(rows, n_components, init_params, means_init, weight, rng):
     """The nearest of the first means for each row."""
     sparse = sp.issparse(rows)
     if means_init is not None:
@@ -126,21 +126,34 @@ def _labels(rows, n_components, means_init, weight, rng):
             return seeding._nearest(rows, sp.csr_array(means * rows.sum()), smoothing)
     else:
         if sparse:
-            return seeding.bregman_kmeans_plusplus(rows, n_components, random_state=rng)[0]
+            if init_params != "k-means++":
+                raise ValueError(f"init_params={init_params!r} is for dense observations")
+            held = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
+            labels = np.zeros(rows.shape[0], dtype=np.intp)  # what weighs nothing may be anywhere
+            labels[held] = seeding.bregman_kmeans_plusplus(
+                rows[held], n_components, random_state=rng
+            )[0]
+            return labels
         distinct, weight = _distinct_rows(rows, weight)
         drawn = max(SEED_ROWS, SEEDS_EACH * n_components)
         if len(distinct) > drawn:
             held = np.sort(rng.choice(len(distinct), drawn, replace=False))
             distinct, weight = distinct[held], weight[held]
-        with single_blas():
-            means, _ = kmeans_plusplus(
-                distinct,
-                min(n_components, len(distinct)),
-                sample_weight=weight,
-                random_state=int(rng.integers(2**31)),
-            )
+        means = _first_means(distinct, min(n_components, len(distinct)), init_params, weight, rng)
     with single_blas():
         return pairwise_distances_argmin(rows, means.astype(rows.dtype, copy=False))
+
+
+def _first_means(rows, n_components, init_params, weight, rng):
+    """K of some distinct rows, or the centres of their clusters."""
+    if init_params == "random_from_data":
+        return rows[rng.choice(len(rows), n_components, replace=False)]
+    seed = int(rng.integers(2**31))
+    with single_blas():
+        if init_params == "kmeans":
+            clusters = KMeans(n_components, n_init=1, random_state=seed)
+            return clusters.fit(rows, sample_weight=weight).cluster_centers_
+        return kmeans_plusplus(rows, n_components, sample_weight=weight, random_state=seed)[0]
 
 
 def _distinct_rows(rows, weight):

@@ -201,7 +201,7 @@ class BoundMonitor(_Monitor):
 
 
 class HeldoutMonitor(_Monitor):
-    """Log the score of held-out documents and the training time.
+    """Log the score of held-out data and the training time.
 
     A row has
 
@@ -213,7 +213,7 @@ class HeldoutMonitor(_Monitor):
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Counts of words in held-out documents. In a pipeline, as they reach the estimator.
+        Held-out rows, as the estimator is given rows; in a pipeline, as they reach the estimator.
 
     every : int, default=1
         Evaluate after every so many passes of a fit.
@@ -246,7 +246,7 @@ class HeldoutMonitor(_Monitor):
 
 
 class EarlyStopping(_Monitor):
-    """Stop when held-out documents, or the bound, no longer gain.
+    """Stop when the score of held-out data, or the bound, no longer gains.
 
     The fit ends after `patience` evaluations in a row whose score did not exceed the last accepted
     one by more than `min_delta`. The first score is accepted, and so is each that exceeds it by

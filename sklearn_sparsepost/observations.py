@@ -30,9 +30,6 @@ class Observation:
 
     Attributes
     ----------
-    sparse : bool
-        Whether rows are CSR.
-
     keeps_candidates : bool
         Whether :meth:`best` profits from knowing the components that were best before.
 
@@ -85,7 +82,6 @@ class Observation:
     array([0., 8.])
     """
 
-    sparse = False
     keeps_candidates = False
     rows_per_step = np.inf
     n_neighbors = None
@@ -250,6 +246,16 @@ class Observation:
             ``E[log p(phi) - log q(phi)]``; of modes ``log p(phi)``, of maximum likelihood 0.
         """
         raise NotImplementedError
+
+    def priors(self):
+        """Name the parameters of the prior.
+
+        Returns
+        -------
+        priors : dict of str to float or ndarray
+            Names without underscore, and values; by default none.
+        """
+        return {}
 
     def attributes(self, estimates):
         """Name the fitted attributes.

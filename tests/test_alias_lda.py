@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsepost import AliasLDA, SparseLDA
 from sklearn_sparsepost import _gibbs as gibbs
+from sklearn_sparsepost.callbacks import BoundMonitor, Checkpoint, EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
 
 SAMPLERS = ["auto", "alias", "sparse", "cycle", "dense"]
@@ -315,3 +317,20 @@ def test_verbose(corpus, capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert first == "[AliasLDA] sweep 1"
     assert "log likelihood per token -" in second
+
+
+def test_callbacks(corpus, tmp_path):
+    options = {"burn_in": 2, "sample_every": 1, "evaluate_every": 1, "random_state": 0}
+    monitor, bound = HeldoutMonitor(corpus[:50]), BoundMonitor()
+    path = tmp_path / "lda.joblib"
+    whole = AliasLDA(6, max_iter=6, **options).fit(corpus)
+    lda = AliasLDA(6, max_iter=4, **options)
+    lda.set_callbacks(monitor, bound, Checkpoint(path)).fit(corpus)
+    assert [row["n_iter"] for row in monitor.get_logs()] == [1, 2, 3, 4]
+    seconds = [row["seconds"] for row in bound.get_logs()]
+    assert seconds == sorted(seconds) and seconds[0] > 0
+    resumed = joblib.load(path).set_params(warm_start=True, max_iter=2).fit(corpus)
+    assert same_bytes(resumed, whole)
+    stopped = AliasLDA(6, max_iter=50, **options)
+    stopped.set_callbacks(EarlyStopping(corpus[:50], patience=2, min_delta=1.0)).fit(corpus)
+    assert stopped.n_iter_ < 50

@@ -66,7 +66,7 @@ def test_alias_table_has_the_weights(weight):
     assert ((share >= 0) & (share <= 1)).all()
     mass = share.astype(float)
     np.add.at(mass, other, 1 - share.astype(float))
-    np.testing.assert_allclose(mass / len(weight), weight / weight.sum(), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(mass / len(weight), weight / weight.sum(), rtol=1e-4)
     uniform = np.random.default_rng(2).random(100_000)
     drawn = np.bincount(kernels.draw_from_table(share, other, uniform), minlength=len(weight))
     assert not drawn[weight == 0].any()
@@ -199,14 +199,14 @@ def test_frequencies_are_the_posterior(sampler, alpha, beta):
     posterior = np.exp(joint - joint.max())
     posterior /= posterior.sum()
     number = 2 ** np.arange(tokens.n_tokens)[::-1]
-    for seed in (0, 1):
+    for seed, n_steps in ((0, 1), (1, 2)):
         state = start(X, 2, sampler=sampler, alpha=alpha, beta=beta, seed=seed)
         assert np.isclose(gibbs.log_likelihood(state), joint[state.z @ number])
         state.n_laps = 1000  # tables are rarely built anew by now
         seen = np.zeros(len(states))
         for _ in range(2500):
             for _ in range(12):
-                sweep(state)
+                sweep(state, n_steps=n_steps)
             seen[state.z @ number] += 1
         expected = posterior * seen.sum()
         # The rarest assignments together make one cell.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_sparsepost._kernels import mixture as kernels
-from sklearn_sparsepost._mixture_search import padded
+from sklearn_sparsepost._mixture_search import GaussianSearch, padded
 
 N, K = 300, 7
 
@@ -31,6 +31,49 @@ def test_half_squares(dtype, D, n_rows):
     kernels.half_squares(*arrays, out)
     wanted = -0.5 * squares(rows, factors, offset)
     np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("block", [1, 100, 4096])
+@pytest.mark.parametrize("centred", [True, False])
+def test_best_weights_block_by_block(dtype, centred, block):
+    D, level = 24, 3
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(N, D))
+    half = rng.normal(size=(50, D, D)) * np.logspace(0, -1, D)
+    means = np.zeros((50, D)) if centred else rng.normal(size=(50, D))
+    estimates = {
+        "covariances": half @ half.transpose(0, 2, 1) / D,
+        "means": means,
+        "degrees_of_freedom": rng.uniform(1, 9, 50),
+    }
+    factors = estimates["covariances"].copy()
+    assert kernels.invert_factors(factors)
+    offset = np.einsum("kd,kdp->kp", means, factors)
+    constant = rng.normal(scale=5, size=50)
+    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, None)
+    search.order(constant)
+    white, far = search.coordinates(rows)
+    assert not len(far)
+    index = np.argsort(rng.random((N, 50)), axis=1)[:, :level].astype(np.int32)
+    weight = np.empty((N, level), dtype=dtype)
+    n_bounds, n_more, n_exact = kernels.best_weights(
+        rows.astype(dtype),
+        padded(factors, dtype),
+        padded(offset, dtype),
+        constant,
+        white,
+        index=index,
+        weight=weight,
+        block=block,
+        **search.arrays,
+    )
+    wanted = constant - 0.5 * squares(rows, factors, offset)
+    np.testing.assert_array_equal(np.sort(index), np.sort(np.argsort(-wanted)[:, :level]))
+    tolerance = 1e-9 if dtype == np.float64 else 1e-2
+    np.testing.assert_allclose(
+        weight, np.take_along_axis(wanted, index.astype(np.intp), axis=1), atol=tolerance
+    )
+    assert n_exact < n_more < n_bounds <= N * 50
 
 
 @pytest.mark.parametrize("block", [1, 17, 4096])

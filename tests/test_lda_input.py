@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost import AliasLDA, SparseLDA
 
 
 @pytest.fixture
@@ -21,6 +21,13 @@ def quick(**params):
     return SparseLDA(**{"n_components": 3, "random_state": 0, "max_iter": 2, **params})
 
 
+@pytest.fixture(params=[SparseLDA, AliasLDA])
+def any_lda(request):
+    """`quick` of each of the estimators of topics."""
+    defaults = {"n_components": 3, "random_state": 0, "max_iter": 2, "evaluate_every": 1}
+    return lambda **params: request.param(**{**defaults, **params})
+
+
 # ---------------------------------------------------------------------- errors
 
 
@@ -28,25 +35,26 @@ def quick(**params):
 @pytest.mark.parametrize(
     ("value", "message"), [(-1, "Negative values.*row 7"), (np.nan, "NaN"), (np.inf, "infinity")]
 )
-def test_bad_counts(X, sparse, value, message):
+def test_bad_counts(any_lda, X, sparse, value, message):
     X[7, 2] = value
     with pytest.raises(ValueError, match=message):
-        quick().fit(sp.csr_matrix(X) if sparse else X)
-    lda = quick().fit(np.abs(np.nan_to_num(X, posinf=1)))
+        any_lda().fit(sp.csr_matrix(X) if sparse else X)
+    lda = any_lda().fit(np.abs(np.nan_to_num(X, posinf=1)))
     with pytest.raises(ValueError, match=message):
         lda.transform(sp.csr_matrix(X) if sparse else X)
 
 
-def test_text_instead_of_numbers():
+def test_text_instead_of_numbers(any_lda):
     with pytest.raises(ValueError, match="could not convert string|dtype"):
-        quick().fit([["a text"], ["another"]])
+        any_lda().fit([["a text"], ["another"]])
 
 
-def test_wrong_width_at_transform(X):
-    lda = quick().fit(X)
-    for method in (lda.transform, lda.score, lda.bound):
-        with pytest.raises(ValueError, match="X has 11 features, but SparseLDA is expecting 12"):
-            method(X[:, :11])
+def test_wrong_width_at_transform(any_lda, X):
+    lda = any_lda().fit(X)
+    for name in ("transform", "score", "bound"):
+        if hasattr(lda, name):
+            with pytest.raises(ValueError, match="X has 11 features, but .*LDA is expecting 12"):
+                getattr(lda, name)(X[:, :11])
 
 
 @pytest.mark.parametrize(
@@ -93,24 +101,24 @@ def test_bad_parameters_are_named(X, name, value):
         ("init", -np.ones((3, 12)), "init must not be negative"),
     ],
 )
-def test_bad_arrays_are_named(X, name, value, message):
+def test_bad_arrays_are_named(any_lda, X, name, value, message):
     with pytest.raises(ValueError, match=message):
-        quick(**{name: value}).fit(X)
+        any_lda(**{name: value}).fit(X)
 
 
-def test_empty_matrices():
+def test_empty_matrices(any_lda):
     with pytest.raises(ValueError, match="0 sample"):
-        quick().fit(np.empty((0, 5)))
+        any_lda().fit(np.empty((0, 5)))
     with pytest.raises(ValueError, match="0 feature"):
-        quick().fit(np.empty((5, 0)))
+        any_lda().fit(np.empty((5, 0)))
     with pytest.raises(ValueError, match="no counts"):
-        quick().fit(np.zeros((5, 4)))
+        any_lda().fit(np.zeros((5, 4)))
     with pytest.raises(ValueError, match="no counts"):
-        quick().partial_fit(sp.csr_matrix((5, 4)))
+        any_lda().partial_fit(sp.csr_matrix((5, 4)))
 
 
-def test_errors_leave_a_fitted_model_alone(X):
-    lda = quick().fit(X)
+def test_errors_leave_a_fitted_model_alone(any_lda, X):
+    lda = any_lda().fit(X)
     before = lda.components_.copy()
     with pytest.raises(ValueError):
         lda.fit(-X - 1)
@@ -123,7 +131,8 @@ def test_errors_leave_a_fitted_model_alone(X):
 def assert_works(lda, X):
     lda.fit(X)
     assert np.isfinite(lda.components_).all() and (lda.components_ > 0).all()
-    assert np.isfinite(lda.bound_history_).all()
+    name = "log_likelihood_history_" if isinstance(lda, AliasLDA) else "bound_history_"
+    assert np.isfinite(getattr(lda, name)).all()
     weights = lda.transform(X)
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-4)
     return weights
@@ -142,16 +151,16 @@ def test_rows_of_zeros_get_the_prior(X):
         np.testing.assert_allclose(weights[[0, 5, 39]], [alpha] * 3, rtol=1e-6)
 
 
-def test_one_document_and_one_word(X):
+def test_one_document_and_one_word(any_lda, X):
     with pytest.warns(UserWarning, match="more than the 1 documents"):
-        assert_works(quick(), X[:1])
-    assert_works(quick(), X[:, :1] + 1)
-    assert_works(quick(n_components=1), X[:1, :1] + 1)
+        assert_works(any_lda(), X[:1])
+    assert_works(any_lda(), X[:, :1] + 1)
+    assert_works(any_lda(n_components=1), X[:1, :1] + 1)
 
 
-def test_more_topics_than_documents_warns(X):
+def test_more_topics_than_documents_warns(any_lda, X):
     with pytest.warns(UserWarning, match="n_components=50 is more than the 40 documents"):
-        assert_works(quick(n_components=50), X)
+        assert_works(any_lda(n_components=50), X)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.float32, np.float64])
@@ -165,14 +174,14 @@ def test_counts_near_two_to_the_31(dtype):
         assert lda.components_.dtype == np.float64
 
 
-def test_integers_that_float32_holds_are_fitted_in_float32(X):
-    assert quick().fit(X.astype(int)).components_.dtype == np.float32
-    assert quick().fit(X.astype(bool)).components_.dtype == np.float32
-    assert quick().fit(X).components_.dtype == np.float64
+def test_integers_that_float32_holds_are_fitted_in_float32(any_lda, X):
+    assert any_lda().fit(X.astype(int)).components_.dtype == np.float32
+    assert any_lda().fit(X.astype(bool)).components_.dtype == np.float32
+    assert any_lda().fit(X).components_.dtype == np.float64
 
 
-def test_any_csr_gives_the_same_model(X):
-    want = quick().fit(sp.csr_matrix(X)).components_
+def test_any_csr_gives_the_same_model(any_lda, X):
+    want = any_lda().fit(sp.csr_matrix(X)).components_
     tidy = sp.csr_matrix(X)
     # unsorted indices
     order = np.concatenate(
@@ -200,15 +209,15 @@ def test_any_csr_gives_the_same_model(X):
         dense,
         X.tolist(),
     ):
-        np.testing.assert_array_equal(quick().fit(other).components_, want)
+        np.testing.assert_array_equal(any_lda().fit(other).components_, want)
     assert not unsorted.has_sorted_indices and doubled.nnz == 2 * tidy.nnz
 
 
-def test_explicit_zeros_do_not_matter(X):
+def test_explicit_zeros_do_not_matter(any_lda, X):
     tidy = sp.csr_matrix(X)
     full = sp.csr_matrix(np.ones_like(X))
     full.data = X.ravel().copy()
-    a, b = quick(init="random").fit(tidy), quick(init="random").fit(full)
+    a, b = any_lda(init="random").fit(tidy), any_lda(init="random").fit(full)
     np.testing.assert_allclose(a.components_, b.components_, rtol=1e-9)
 
 

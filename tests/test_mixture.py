@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import multinomial
 from sklearn.base import clone
-from sklearn.mixture import GaussianMixture
+from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsepost import SparseMixture
@@ -560,3 +560,73 @@ def test_large_counts_keep_their_digits():
     p = mixture.means_[0].astype(float)
     wanted = multinomial.logpmf(X, X.sum(axis=1), p / p.sum())
     np.testing.assert_allclose(mixture.score_samples(X), wanted, atol=0.2)
+
+
+def test_what_a_warm_start_may_not_change(blobs):
+    mixture = SparseMixture(3, warm_start=True, random_state=0).fit(blobs)
+    for name, value in (("estimation", "ml"), ("covariance_type", "diag")):
+        before = getattr(mixture, name)
+        with pytest.raises(ValueError, match=f"{name}='{value}', but .* {name}='{before}'"):
+            mixture.set_params(**{name: value}).fit(blobs)
+        mixture.set_params(**{name: before})
+    wanted = mixture.predict_proba(blobs)
+    # What was fitted is what predicts.
+    np.testing.assert_array_equal(mixture.set_params(estimation="ml").predict_proba(blobs), wanted)
+
+
+@pytest.mark.parametrize("init_params", ["k-means++", "kmeans", "random_from_data", "random"])
+def test_starts(blobs, init_params):
+    mixture = SparseMixture(5, init_params=init_params, random_state=0).fit(blobs)
+    again = clone(mixture).fit(blobs)
+    np.testing.assert_array_equal(mixture.means_, again.means_)
+    assert mixture.score(blobs) > SparseMixture(1).fit(blobs).score(blobs)
+
+
+def test_counts_have_a_start_of_their_own():
+    X = np.eye(6)
+    with pytest.raises(ValueError, match="init_params='kmeans' is for dense observations"):
+        SparseMixture(2, observation="multinomial", init_params="kmeans").fit(X)
+    weight = np.array([0, 1, 1, 0, 1, 1])
+    mixture = SparseMixture(2, observation="multinomial", random_state=0)
+    some = mixture.fit(X[weight > 0]).bound_history_
+    np.testing.assert_allclose(mixture.fit(X, sample_weight=weight).bound_history_, some)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_priors_are_told_and_fit_the_same(blobs, covariance_type):
+    mixture = SparseMixture(3, covariance_type=covariance_type, max_iter=5, random_state=0)
+    mixture.fit(blobs)
+    peer = BayesianGaussianMixture(
+        3, covariance_type=covariance_type, weight_concentration_prior_type="dirichlet_distribution"
+    ).fit(blobs)
+    names = ["weight_concentration_prior", "mean_precision_prior", "mean_prior"]
+    names += ["degrees_of_freedom_prior", "covariance_prior"]
+    told = {name: getattr(mixture, f"{name}_") for name in names}
+    for name, value in told.items():
+        np.testing.assert_allclose(value, getattr(peer, f"{name}_"), rtol=1e-9, err_msg=name)
+    given = clone(mixture).set_params(**told).fit(blobs)
+    np.testing.assert_allclose(given.bound_history_, mixture.bound_history_, rtol=1e-9)
+    inverse = np.linalg.inv if covariance_type == "full" else np.reciprocal
+    np.testing.assert_allclose(mixture.precisions_, inverse(mixture.covariances_), rtol=1e-7)
+
+
+def test_nothing_to_sample(blobs):
+    mixture = SparseMixture(2).fit(blobs.astype(np.float32))
+    with pytest.raises(ValueError, match="n_samples must be 1 or more"):
+        mixture.sample(0)
+    assert mixture.sample(3)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_going_on_from_what_early_stopping_restored(blobs, method):
+    mixture = SparseMixture(5, learning_method=method, tol=0, max_iter=30, random_state=0)
+    mixture.set_callbacks(EarlyStopping(blobs[:50], patience=1)).fit(blobs)
+    vars(mixture).pop("_fit_state", None)  # as it is if the best pass was not the last one
+    mixture.set_callbacks().set_params(warm_start=True, max_iter=3)
+    score, n_iter = mixture.score(blobs), mixture.n_iter_
+    assert mixture.fit(blobs).n_iter_ == n_iter + 3
+    assert mixture.score(blobs) > score - 0.02
+    vars(mixture).pop("_fit_state")
+    before = mixture.means_.copy()
+    mixture.partial_fit(blobs)
+    assert np.abs(mixture.means_ - before).max() < 1

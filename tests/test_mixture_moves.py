@@ -8,6 +8,7 @@ from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost import _mixture as estimator
 from sklearn_sparsepost import _moves as moves
 from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost._mixture_model import MixtureModel
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 
@@ -55,33 +56,72 @@ def test_a_process_without_moves_keeps_its_components(three):
     np.testing.assert_allclose(mixture.weights_.sum(), 1)
 
 
+def _forgetting(parts):
+    """`SparseMixture._new_state`, after which nothing is noted."""
+    plain = SparseMixture._new_state
+
+    def new_state(*args):
+        state = plain(*args)
+        parts.clear()
+        return state
+
+    return new_state
+
+
 @pytest.mark.parametrize("method", ["batch", "memoized"])
 @pytest.mark.parametrize("level", [1, 3, None])
 def test_scores_of_merges_are_those_of_responsibilities_added_by_hand(
     three, method, level, monkeypatch
 ):
-    # What the pass leaves behind is recomputed from the responsibilities themselves.
     monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
     monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 64 * 64)
-    seen = []
-    plain = moves.merge_components
+    parts, accepted, n_merges = [], [], 0
+    summarise, remember = MixtureModel.summarise, moves._remember
+
+    def note_responsibilities(model, rows, index, resp, weight=None, n_components=None):
+        if n_components is None:
+            parts.append((rows, index, resp))
+        return summarise(model, rows, index, resp, weight, n_components)
+
+    def note_merge(model, state, move):
+        accepted.append(move.__defaults__[0])
+        remember(model, state, move)
 
     def merge(model, state, bound):
-        before, pairs = model.n_components, model.pairs.copy()
-        stats = state.stats.copy()
-        found = plain(model, state, bound)
-        seen.append((before, pairs, stats, found, state.stats.copy()))
+        nonlocal n_merges
+        table = np.zeros((600, model.n_components))
+        first = 0
+        for _, index, resp in parts:
+            last = first + len(index)
+            np.put_along_axis(table[first:last], index.astype(np.intp), resp, axis=1)
+            first = last
+        assert first == 600
+        rows = np.concatenate([rows for rows, _, _ in parts])
+        found = moves.merge_components(model, state, bound)
+        for kept, absorbed in accepted:
+            table[:, kept] += table[:, absorbed]
+            table = np.delete(table, absorbed, axis=1)
+        n_merges += len(accepted)
+        index = np.broadcast_to(np.arange(table.shape[1], dtype=np.int32), table.shape)
+        by_hand = summarise(model, rows, index, table)
+        for name in ("count", "first", "second"):
+            np.testing.assert_allclose(state.stats[name], by_hand[name], rtol=1e-9, atol=1e-8)
+        np.testing.assert_allclose(state.stats["entropy"], by_hand["entropy"], atol=1e-8)
+        np.testing.assert_allclose(model.global_bound(by_hand), found, rtol=1e-10)
+        assert found > bound - 1e-12 * abs(bound) if accepted else found == bound
+        parts.clear()
+        accepted.clear()
         return found
 
+    monkeypatch.setattr(MixtureModel, "summarise", note_responsibilities)
+    monkeypatch.setattr(moves, "_remember", note_merge)
     monkeypatch.setattr(estimator, "merge_components", merge)
+    monkeypatch.setattr(estimator, "delete_component", lambda model, state, bound: bound)
+    monkeypatch.setattr(estimator.SparseMixture, "_new_state", _forgetting(parts))
     mixture = process(15, learning_method=method, sparsity_level=level, max_iter=3, tol=0)
     mixture.set_params(warm_start=True).fit(three)
+    assert n_merges > 0
     model = mixture._model(np.dtype(float), len(mixture.weights_), n_slots=15)
-    for before, pairs, stats, found, after in seen:
-        assert len(after["count"]) <= before and len(pairs) <= before
-        np.testing.assert_allclose(model.global_bound(after), found, rtol=1e-12)
-        np.testing.assert_allclose(after["count"].sum(), stats["count"].sum())
-    assert seen[0][0] > len(seen[0][4]["count"])
     state = mixture._fit_state
     if method == "memoized":  # the batches still add up to the whole, entropy included
         total = model.empty_stats()
