@@ -180,7 +180,7 @@ def samplers(quick=False):
                     add("sweeps", news, k, method, method, **spec)
 
     # Does "auto" take the fastest?
-    for k in (4, 8) if quick else (4, 32, 100, 400, 1600):
+    for k in (4, 8) if quick else (4, 50, 400, 1600):
         for repeat in range(3):
             dense = ("dense",) if k < 400 else ()
             for sampler in ("auto", "alias", "sparse", *dense):
@@ -216,6 +216,10 @@ def samplers(quick=False):
         ("array", {"init_passes": 3}),
     ):
         add("starts", news, few, label, options=options, budget=budget, score="every")
+
+    for sampler in ("auto", "alias", "sparse", "cycle", "dense"):
+        options = {"sampler": sampler}
+        add("samplers", news, few, sampler, options=options, budget=budget, score="every")
 
     k = few if quick else 1000
     spec = {"options": {"max_iter": 20}, "threads": 2, "passes": 20}

@@ -42,8 +42,7 @@ class AliasLDA(BaseTopicEstimator):
         - "cycle": a stale table of the word and a token of the document propose in turn, in
           constant time (Yuan et al. [3]_); needs more sweeps.
         - "dense": all topics are weighed, a vector at a time.
-        - "auto": "sparse" for rare words, of up to one token for 25 topics and 32 at most, and
-          "alias" for the others.
+        - "auto": "sparse" for words of up to 32 tokens, and "alias" for the others.
 
     n_mh_steps : int, default=1
         Metropolis-Hastings steps a token of "alias" and "cycle".

@@ -19,9 +19,8 @@ MOST_GROUPS = 16
 WORK_A_TOKEN = 100
 # How counts of a word are stored, as in the kernel.
 LISTED, ALIASED, DENSE = range(3)
-# "auto": tables serve words of more tokens than FREQUENT, or than one for so many topics.
+# "auto": tables serve words of more tokens. Those of rarer ones would be out of date soon.
 FREQUENT = 32
-TOPICS_A_TOKEN = 25
 # The `sweep` of the streams of the first topics, and of those that round fractions.
 FIRST_DRAWS, ROUNDING = 1 << 62, 1 << 61
 # Tokens a word may have: counts have 32 bits.
@@ -294,8 +293,7 @@ def storage(sampler, size, n_components):
     kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
     if sampler in kinds:
         return np.full(len(size), kinds[sampler], dtype=np.int8)
-    frequent = min(FREQUENT, int(n_components / TOPICS_A_TOKEN))
-    return np.where(size > frequent, ALIASED, LISTED).astype(np.int8)
+    return np.where(size > FREQUENT, ALIASED, LISTED).astype(np.int8)
 
 
 def builds_tables(lap):

@@ -136,7 +136,6 @@ def test_merged_tokens(corpus, blocks):
 @pytest.mark.parametrize("sampler", [*SAMPLERS, "auto"])
 def test_counts_stay_those_of_the_tokens(corpus, blocks, monkeypatch, sampler, n_components):
     monkeypatch.setattr(gibbs, "FREQUENT", 100)
-    monkeypatch.setattr(gibbs, "TOPICS_A_TOKEN", 0.01)
     state = start(corpus, n_components, sampler=sampler)
     before = state.z.copy()
     for _ in range(3):
