@@ -285,18 +285,25 @@ def growth_tables(runs):
 
 
 def sampler_start_tables(runs):
-    """What each start of AliasLDA is worth."""
-    tables = []
-    for name, labels in read(runs, "starts").items():
-        times = (3, 10, 30)
-        rows = [
-            [label, _number(run.seconds[0])]
-            + ["-" if t < run.seconds[0] else _score(run.score_at(t)) for t in times]
-            for label, run in labels.items()
-        ]
-        header = ["init", "first sweep done at s", *(f"score at {t} s" for t in times)]
-        note = "array: the topics of three passes of SparseLDA, whose time is included."
-        tables.append(Table(f"Starts of AliasLDA: {_corpus(name)}", note, header, rows))
+    """What each start of AliasLDA is worth, and each of its samplers."""
+    tables, times = [], (3, 10, 30)
+    for experiment, title, what, note in (
+        (
+            "starts",
+            "Starts of AliasLDA",
+            "init",
+            "array: the topics of three passes of SparseLDA, whose time is included.",
+        ),
+        ("samplers", "Samplers of AliasLDA", "sampler", "All from the k-means++ start."),
+    ):
+        for name, labels in read(runs, experiment).items():
+            rows = [
+                [label, _number(run.seconds[0])]
+                + ["-" if t < run.seconds[0] else _score(run.score_at(t)) for t in times]
+                for label, run in labels.items()
+            ]
+            header = [what, "first sweep done at s", *(f"score at {t} s" for t in times)]
+            tables.append(Table(f"{title}: {_corpus(name)}", note, header, rows))
     return tables
 
 

@@ -213,6 +213,8 @@ def test_float32_stays_float32_and_agrees_on_ill_conditioned_data(patches):
         assert getattr(single, name).dtype == np.float32
         assert getattr(double, name).dtype == np.float64
     assert single.predict_proba(patches.astype(np.float32)).dtype == np.float32
+    widest = abs(double.covariances_).max(axis=(1, 2), keepdims=True)
+    assert (abs(single.covariances_ - double.covariances_) / widest).max() < 1e-4
     scores = single.score_samples(patches.astype(np.float32)) - double.score_samples(patches)
     assert abs(scores).max() < 0.02  # nats, of about 60
     assert (single.predict(patches.astype(np.float32)) == double.predict(patches)).mean() > 0.999
