@@ -39,7 +39,7 @@ def test_best_weights_block_by_block(dtype, centred, block):
     D, level = 24, 3
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(N, D))
-    half = rng.normal(size=(50, D, D)) * np.logspace(0, -1, D)
+    half = rng.normal(size=(50, D, 2 * D))
     means = np.zeros((50, D)) if centred else rng.normal(size=(50, D))
     estimates = {
         "covariances": half @ half.transpose(0, 2, 1) / D,

@@ -589,7 +589,7 @@ def test_counts_have_a_start_of_their_own():
     with pytest.raises(ValueError, match="init_params='kmeans' is for dense observations"):
         SparseMixture(2, observation="multinomial", init_params="kmeans").fit(X)
     weight = np.array([0, 1, 1, 0, 1, 1])
-    mixture = SparseMixture(2, observation="multinomial", random_state=0)
+    mixture = SparseMixture(2, observation="multinomial", learning_method="batch", random_state=0)
     some = mixture.fit(X[weight > 0]).bound_history_
     np.testing.assert_allclose(mixture.fit(X, sample_weight=weight).bound_history_, some)
 
@@ -599,7 +599,9 @@ def test_priors_are_told_and_fit_the_same(blobs, covariance_type):
     mixture = SparseMixture(3, covariance_type=covariance_type, max_iter=5, random_state=0)
     mixture.fit(blobs)
     peer = BayesianGaussianMixture(
-        3, covariance_type=covariance_type, weight_concentration_prior_type="dirichlet_distribution"
+        n_components=3,
+        covariance_type=covariance_type,
+        weight_concentration_prior_type="dirichlet_distribution",
     ).fit(blobs)
     names = ["weight_concentration_prior", "mean_precision_prior", "mean_prior"]
     names += ["degrees_of_freedom_prior", "covariance_prior"]

@@ -103,7 +103,7 @@ def test_scores_of_merges_are_those_of_responsibilities_added_by_hand(
             table = np.delete(table, absorbed, axis=1)
         n_merges += len(accepted)
         index = np.broadcast_to(np.arange(table.shape[1], dtype=np.int32), table.shape)
-        by_hand = summarise(model, rows, index, table)
+        by_hand = summarise(model, rows, index, table, None, table.shape[1])
         for name in ("count", "first", "second"):
             np.testing.assert_allclose(state.stats[name], by_hand[name], rtol=1e-9, atol=1e-8)
         np.testing.assert_allclose(state.stats["entropy"], by_hand["entropy"], atol=1e-8)

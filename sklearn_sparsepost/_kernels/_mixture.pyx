@@ -242,7 +242,7 @@ def best_weights(
     cdef floating w
     cdef Py_ssize_t n_bounds = 0, n_more = 0, n_exact = 0
     cdef floating[::1] squares = np.empty(block, np.asarray(rows).dtype)
-    cdef int n_first = min(D, stages[0]), stride = -(-block // TILE) * TILE
+    cdef int n_first = min(D, stages[0]), stride = (block + TILE - 1) // TILE * TILE
     cdef float[:, ::1] sorted_white = np.empty((block, D), np.float32)
     cdef float[:, ::1] feature = np.zeros((n_first, stride), np.float32)  # the first, transposed
     cdef float[::1] partial = np.empty(stride, np.float32), norm = np.empty(block, np.float32)
