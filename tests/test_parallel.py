@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_sparsepost import SparseLDA
 from sklearn_sparsepost import _parallel as parallel
@@ -161,3 +162,24 @@ def test_another_random_state_gives_another_model(X):
     one = SparseLDA(7, random_state=0, max_iter=1).fit(X)
     two = SparseLDA(7, random_state=1, max_iter=1).fit(X)
     assert not np.array_equal(one.components_, two.components_)
+
+
+def test_blas_has_one_thread_in_workers():
+    def blas_threads():
+        return [library["num_threads"] for library in threadpool_info() if is_blas(library)]
+
+    def is_blas(library):
+        return library["user_api"] == "blas"
+
+    def step(chunk, n_threads):
+        with parallel.single_blas():
+            return blas_threads()
+
+    X = np.ones((96, 4))
+    chunks = [[(first, first + 8)] for first in range(0, 96, 8)]
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        for n_jobs in (1, 2, 3):
+            found = list(parallel.run_chunks(step, X, chunks, np.float64, n_jobs))
+            assert found == [[1] * len(before)] * len(chunks)
+            assert blas_threads() == before
