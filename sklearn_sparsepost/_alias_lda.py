@@ -241,8 +241,8 @@ class AliasLDA(BaseTopicEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents. Held as tokens while it is fitted: 6 bytes each, 8 with
-            more than 65,536 topics.
+            Counts of words in documents. Held as tokens from then on, for `partial_fit` and
+            `warm_start`: 6 bytes each, 8 with more than 65,536 topics.
         y : None
             Ignored.
 
@@ -290,7 +290,7 @@ class AliasLDA(BaseTopicEstimator):
         Raises
         ------
         ValueError
-            As for :meth:`fit`; or if it follows a `fit` that kept no chain, without `warm_start`.
+            As for :meth:`fit`; or if there is no chain, since a callback restored an earlier sweep.
         """
         first = not hasattr(self, "components_")
         X, dtype = self._validate_counts(X, reset=first)
@@ -301,8 +301,8 @@ class AliasLDA(BaseTopicEstimator):
             state = self._new_state(X, dtype)
         elif state is None:
             raise ValueError(
-                "partial_fit appends to the documents of a chain, which fit keeps with "
-                "warm_start=True only"
+                "partial_fit appends to the documents of a chain, and there is none since "
+                "EarlyStopping restored an earlier sweep"
             )
         else:
             state.use(self.sampler, *self._priors_to_go_on(X.shape[1]))
@@ -336,6 +336,9 @@ class AliasLDA(BaseTopicEstimator):
 
     def _has_converged(self, state):
         return False
+
+    def _store(self, state, whole):
+        super()._store(state, whole=True)  # `partial_fit` appends to the chain
 
     def _log_lap(self, state):
         if self.verbose:

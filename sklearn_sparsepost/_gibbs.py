@@ -284,8 +284,13 @@ class GibbsState:
         return {**vars(self), "counts": self.counts.arrays}
 
     def __setstate__(self, state):
+        # What sweeps write to may come from a file that is mapped for reading.
+        arrays = {name: np.require(array, None, "W") for name, array in state["counts"].items()}
         vars(self).update(state)
-        self.counts = kernels.TokenCounts.from_arrays(state["counts"], len(self.alpha))
+        self.counts = kernels.TokenCounts.from_arrays(arrays, len(self.alpha))
+        self.z, self.n_topic = (np.require(array, None, "W") for array in (self.z, self.n_topic))
+        if self.total is not None:
+            self.total = np.require(self.total, None, "W")
 
 
 def storage(sampler, size, n_components):

@@ -126,13 +126,13 @@ def test_partial_fit_appends_documents(corpus):
         want = np.asarray(corpus[: first + 100].sum(axis=0)).ravel()
         np.testing.assert_allclose(counts.sum(axis=0), want, atol=1e-3)
     assert lda.n_iter_ == 3
-    fitted = AliasLDA(8, max_iter=4, warm_start=True, random_state=0).fit(corpus[:150])
+    fitted = AliasLDA(8, max_iter=4, random_state=0).fit(corpus[:150])
     fitted.partial_fit(corpus[150:])
     assert fitted.n_iter_ == 5
     np.testing.assert_allclose((fitted.components_ - 0.1).sum(), corpus.sum(), rtol=1e-5)
-    forgetful = AliasLDA(8, max_iter=4, random_state=0).fit(corpus[:150])
-    with pytest.raises(ValueError, match="warm_start=True only"):
-        forgetful.partial_fit(corpus[150:])
+    del fitted._fit_state  # as it is after EarlyStopping has restored an earlier sweep
+    with pytest.raises(ValueError, match="EarlyStopping restored"):
+        fitted.partial_fit(corpus[150:])
 
 
 def test_partial_fit_goes_on_with_changed_parameters(corpus):
@@ -334,3 +334,12 @@ def test_callbacks(corpus, tmp_path):
     stopped = AliasLDA(6, max_iter=50, **options)
     stopped.set_callbacks(EarlyStopping(corpus[:50], patience=2, min_delta=1.0)).fit(corpus)
     assert stopped.n_iter_ < 50
+
+
+def test_going_on_from_a_mapped_file(corpus, tmp_path):
+    options = {"burn_in": 2, "sample_every": 1, "warm_start": True, "random_state": 0}
+    whole = AliasLDA(6, max_iter=6, **options).fit(corpus)
+    path = tmp_path / "lda.joblib"
+    joblib.dump(AliasLDA(6, max_iter=4, **options).fit(corpus), path)
+    mapped = joblib.load(path, mmap_mode="r").set_params(max_iter=2).fit(corpus)
+    assert same_bytes(mapped, whole)
