@@ -11,7 +11,7 @@ import logging
 import math
 import resource
 import sys
-from time import perf_counter, process_time
+from time import perf_counter
 
 import numpy as np
 
@@ -51,18 +51,17 @@ class Clock:
 
     def reset(self):
         """Back to 0, standing still."""
-        self.seconds = self.cpu_seconds = self.scored = 0.0
+        self.seconds = self.scored = 0.0
         self._since = None
 
     def start(self):
         """Let the clock run."""
-        self._since = perf_counter(), process_time()
+        self._since = perf_counter()
 
     def stop(self):
         """Let the clock stand still."""
         if self._since is not None:
-            self.seconds += perf_counter() - self._since[0]
-            self.cpu_seconds += process_time() - self._since[1]
+            self.seconds += perf_counter() - self._since
             self._since = None
 
     def checkpoint(self, passes, topics):
@@ -84,7 +83,7 @@ class Clock:
         # A sampler cuts its last stretch to the budget, and may be short of it by a little.
         in_time = self.seconds < 0.97 * self.budget
         go_on = passes < self.passes and (in_time or passes < self.at_least)
-        row = {"passes": passes, "seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
+        row = {"passes": passes, "seconds": self.seconds}
         # Scoring a long curve takes longer than training: a tenth more time is a new point.
         due = self.seconds >= 1.1 * self.scored and not self.only_last
         if self.evaluate is not None and (due or not go_on):

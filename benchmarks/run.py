@@ -306,10 +306,20 @@ def measure(spec, environment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def rounded(value):
+    """Numbers to seven digits, which is more than a clock or a score has to say."""
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list) else value
+
+
 def store(path, record):
     """Replace the file of results as a whole, a line a measurement."""
     temporary = path.with_suffix(".tmp")
-    runs = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in record["runs"].items())
+    compact = json.JSONEncoder(separators=(",", ":")).encode
+    runs = ",\n".join(f"{compact(k)}:{compact(rounded(v))}" for k, v in record["runs"].items())
     machine = json.dumps(record["machine"])
     temporary.write_text(f'{{"machine": {machine},\n"runs": {{\n{runs}\n}}}}\n')
     temporary.replace(path)

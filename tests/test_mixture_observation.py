@@ -83,7 +83,7 @@ class MeanFieldMixture(BayesianGaussianMixture):
         return found + 0.5 * (gamma - wishart)
 
 
-def compare(found, wanted, **tolerance):
+def assert_close(found, wanted, **tolerance):
     np.testing.assert_allclose(found, wanted, **{"rtol": 1e-9, "atol": 1e-11, **tolerance})
 
 
@@ -102,16 +102,16 @@ def test_dense_bayes_is_scikit_learns_iteration_by_iteration(X, resp, covariance
         estimates, concentration = model.estimate(stats)
         found = model.observation.attributes(estimates)
         shape = (K,) if covariance_type == "spherical" else found["covariances"].shape
-        compare(found["means"], peer.means_)
-        compare(found["covariances"].reshape(shape), peer.covariances_)
-        compare(found["precisions_cholesky"].reshape(shape), peer.precisions_cholesky_)
-        compare(found["degrees_of_freedom"], peer.degrees_of_freedom_)
-        compare(found["mean_precision"], peer.mean_precision_)
+        assert_close(found["means"], peer.means_)
+        assert_close(found["covariances"].reshape(shape), peer.covariances_)
+        assert_close(found["precisions_cholesky"].reshape(shape), peer.precisions_cholesky_)
+        assert_close(found["degrees_of_freedom"], peer.degrees_of_freedom_)
+        assert_close(found["mean_precision"], peer.mean_precision_)
         wanted = peer.weight_concentration_
-        compare(concentration, np.stack(wanted, axis=1) if process else wanted)
+        assert_close(concentration, np.stack(wanted, axis=1) if process else wanted)
         _, log_resp = peer._e_step(X)
         table = dense(model, X, stats)
-        compare(table, np.exp(log_resp), rtol=1e-7)
+        assert_close(table, np.exp(log_resp), rtol=1e-7)
         peer._m_step(X, log_resp)
         stats = statistics(model, X, table)
 
@@ -125,15 +125,15 @@ def test_dense_ml_is_scikit_learns_iteration_by_iteration(X, resp, covariance_ty
     for _ in range(8):
         estimates, concentration = model.estimate(stats)
         found = model.observation.attributes(estimates)
-        compare(found["means"], peer.means_)
-        compare(found["covariances"], peer.covariances_)
-        compare(model.allocation.weights(concentration), peer.weights_)
+        assert_close(found["means"], peer.means_)
+        assert_close(found["covariances"], peer.covariances_)
+        assert_close(model.allocation.weights(concentration), peer.weights_)
         lower, log_resp = peer._e_step(X)
         table = dense(model, X, stats)
-        compare(table, np.exp(log_resp), rtol=1e-7)
+        assert_close(table, np.exp(log_resp), rtol=1e-7)
         # After its E step EM's bound is the log-likelihood.
         stats_now = statistics(model, X, table)
-        compare(model.global_bound(stats_now, at=stats) / N, lower)
+        assert_close(model.global_bound(stats_now, at=stats) / N, lower)
         peer._m_step(X, log_resp)
         stats = stats_now
 
@@ -145,12 +145,12 @@ def test_full_bayes_is_the_slow_reference(X, resp):
     posterior = reference.normal_wishart(X, resp, prior)
     estimates, _ = model.estimate(stats)
     for k, (beta, m, nu, scale) in enumerate(posterior):
-        compare(estimates["mean_precision"][k], beta)
-        compare(estimates["means"][k] + model.observation.origin, m)
-        compare(estimates["covariances"][k], scale / nu)
+        assert_close(estimates["mean_precision"][k], beta)
+        assert_close(estimates["means"][k] + model.observation.origin, m)
+        assert_close(estimates["covariances"][k], scale / nu)
     table = model.observation.table(estimates, np.float64)
     found = model.observation.log_likelihood(model.observation.prepare(X), table)
-    compare(found, reference.expected_log_normal(X, posterior))
+    assert_close(found, reference.expected_log_normal(X, posterior))
 
 
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
@@ -176,7 +176,7 @@ def test_bound_of_one_component_is_the_log_evidence(X, covariance_type):
             wanted += reference.log_student(x, m, scale, df)
             b = b + (beta + seen) / (beta + seen + 1) * ((x - m) ** 2).sum()
             m = ((beta + seen) * m + x) / (beta + seen + 1)
-    compare(model.global_bound(stats), wanted)
+    assert_close(model.global_bound(stats), wanted)
 
 
 @pytest.mark.parametrize("assume_centered", [False, True])
@@ -206,7 +206,7 @@ def test_zero_mean_full_bayes_bound_is_the_log_evidence_of_one_component(X):
         df = nu - D + 1
         wanted += reference.log_student(x, np.zeros(D), scale / df, df)
         scale, nu = scale + np.outer(x, x), nu + 1
-    compare(model.global_bound(statistics(model, X, np.ones((len(X), 1)))), wanted)
+    assert_close(model.global_bound(statistics(model, X, np.ones((len(X), 1)))), wanted)
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -237,16 +237,16 @@ def test_counts_and_bits_against_written_out_sums(estimation):
     stats = model.empty_stats().add(statistics(model, sp.csr_array(X), resp))
     concentration = (0 if estimation == "ml" else prior) + resp.T @ X
     estimates, _ = model.estimate(stats)
-    compare(estimates["concentration"], concentration)
+    assert_close(estimates["concentration"], concentration)
     total = concentration.sum(axis=1, keepdims=True)
     log_p = psi(concentration) - psi(total) if estimation == "bayes" else None
     log_p = np.log(concentration / total) if log_p is None else log_p
     table = model.observation.table(estimates, np.float64)
-    compare(model.observation.log_likelihood(sp.csr_array(X), table), X @ log_p.T)
+    assert_close(model.observation.log_likelihood(sp.csr_array(X), table), X @ log_p.T)
     wanted = [multinomial.logpmf(x, int(x.sum()), np.full(7, 1 / 7)) for x in X]
     base = model.observation.log_base(sp.csr_array(X))
-    compare(base - X.sum(axis=1) * np.log(7), wanted)
-    compare(model.observation.data_bound(stats, estimates), (resp * (X @ log_p.T)).sum())
+    assert_close(base - X.sum(axis=1) * np.log(7), wanted)
+    assert_close(model.observation.data_bound(stats, estimates), (resp * (X @ log_p.T)).sum())
 
     B = (X > 1).astype(float)
     model = mixture(Bernoulli(estimation, np.stack([prior, prior], axis=1)))
@@ -255,12 +255,12 @@ def test_counts_and_bits_against_written_out_sums(estimation):
     a, b = resp.T @ B, resp.T @ (1 - B)
     if estimation != "ml":
         a, b = a + prior, b + prior
-    compare(estimates["concentration"], np.stack([a, b], axis=-1))
+    assert_close(estimates["concentration"], np.stack([a, b], axis=-1))
     ones, zeros = np.log(a / (a + b)), np.log(b / (a + b))
     if estimation == "bayes":
         ones, zeros = psi(a) - psi(a + b), psi(b) - psi(a + b)
     table = model.observation.table(estimates, np.float64)
-    compare(model.observation.log_likelihood(B, table), B @ ones.T + (1 - B) @ zeros.T)
+    assert_close(model.observation.log_likelihood(B, table), B @ ones.T + (1 - B) @ zeros.T)
 
 
 def test_bound_of_one_component_of_counts_and_bits_is_the_log_evidence():
@@ -273,13 +273,13 @@ def test_bound_of_one_component_of_counts_and_bits_is_the_log_evidence():
     wanted = gammaln(prior.sum()) - gammaln(prior.sum() + counts.sum())
     wanted += (gammaln(prior + counts) - gammaln(prior)).sum()
     wanted += (gammaln(X.sum(axis=1) + 1) - gammaln(X + 1).sum(axis=1)).sum()
-    compare(model.global_bound(stats), wanted)
+    assert_close(model.global_bound(stats), wanted)
     B = (X > 0).astype(float)
     model = mixture(Bernoulli("bayes", np.stack([prior, 2 * prior], axis=1)), n=1)
     ones = B.sum(axis=0)
     wanted = gammaln(3 * prior) - gammaln(prior) - gammaln(2 * prior) - gammaln(3 * prior + 12)
     wanted += gammaln(prior + ones) + gammaln(2 * prior + 12 - ones)
-    compare(model.global_bound(statistics(model, B, np.ones((12, 1)))), wanted.sum())
+    assert_close(model.global_bound(statistics(model, B, np.ones((12, 1)))), wanted.sum())
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, K])
@@ -290,14 +290,14 @@ def test_local_step_is_the_slow_reference(X, resp, level):
     rows = model.observation.prepare(X)
     weight = model.observation.log_likelihood(rows, table) + log_weights
     wanted = reference.responsibilities(weight, level)
-    compare(dense(model, X, stats), wanted)
+    assert_close(dense(model, X, stats), wanted)
     index, found = model.responsibilities(rows, (table, log_weights))
     new = model.summarise(rows, index, found)
-    compare(new["count"], wanted.sum(axis=0))
-    compare(new["first"], wanted.T @ rows)
-    compare(new["second"], np.einsum("nk,ni,nj->kij", wanted, rows, rows))
+    assert_close(new["count"], wanted.sum(axis=0))
+    assert_close(new["first"], wanted.T @ rows)
+    assert_close(new["second"], np.einsum("nk,ni,nj->kij", wanted, rows, rows))
     held = wanted[wanted > 0]
-    compare(new["entropy"], -(held * np.log(held)).sum())
+    assert_close(new["entropy"], -(held * np.log(held)).sum())
 
 
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
@@ -307,8 +307,8 @@ def test_weights_are_repetitions(X, resp, covariance_type):
     weighted = statistics(model, X, resp, times.astype(float))
     repeated = statistics(model, np.repeat(X, times, axis=0), np.repeat(resp, times, axis=0))
     for name in weighted.arrays:
-        compare(weighted[name], repeated[name])
-    compare(model.global_bound(weighted), model.global_bound(repeated))
+        assert_close(weighted[name], repeated[name])
+    assert_close(model.global_bound(weighted), model.global_bound(repeated))
 
 
 def test_far_from_the_origin_nothing_is_lost(X, resp):
