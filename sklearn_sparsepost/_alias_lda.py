@@ -256,15 +256,16 @@ class AliasLDA(BaseTopicEstimator):
         ValueError
             If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
         """
-        goes_on = self.warm_start and hasattr(self, "components_")
-        X, dtype = self._validate_counts(X, reset=not goes_on)
-        self._resolve_priors(X.shape[1])
-        self._check_corpus(X)
+        with self._whole_passes() as reached:
+            goes_on = self.warm_start and hasattr(self, "components_")
+            X, dtype = self._validate_counts(X, reset=not goes_on)
+            self._resolve_priors(X.shape[1])
+            self._check_corpus(X)
 
-        def begin():
-            return self._state_to_go_on(X, dtype) if goes_on else self._new_state(X, dtype)
+            def begin():
+                return self._state_to_go_on(X, dtype) if goes_on else self._new_state(X, dtype)
 
-        self._run_laps(X, begin, self._lap)
+            self._run_laps(X, begin, self._lap, reached)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -292,42 +293,48 @@ class AliasLDA(BaseTopicEstimator):
         ValueError
             As for :meth:`fit`; or if there is no chain, since a callback restored an earlier sweep.
         """
-        first = not hasattr(self, "components_")
-        X, dtype = self._validate_counts(X, reset=first)
-        self._resolve_priors(X.shape[1])
-        self._check_corpus(X)
-        state = getattr(self, "_fit_state", None)
-        if first:
-            state = self._new_state(X, dtype)
-        elif state is None:
-            raise ValueError(
-                "partial_fit appends to the documents of a chain, and there is none since "
-                "EarlyStopping restored an earlier sweep"
-            )
-        else:
-            state.use(self.sampler, *self._priors_to_go_on(X.shape[1]))
-            seed = state.seed + len(state.tokens.ptr)  # streams that no other part has
-            state.append(*self._first_draws(X, state.dtype, self.components_, state.alpha, seed))
-        state.fingerprint = None  # of no one X
-        state.history.append(self._lap(state, self._bound_wanted(state.n_laps + 1)))
-        state.acceptance.append(np.nan)
-        state.n_laps += 1
-        self._store(state, whole=True)
+        with self._whole_passes():
+            first = not hasattr(self, "components_")
+            X, dtype = self._validate_counts(X, reset=first)
+            self._resolve_priors(X.shape[1])
+            kept = getattr(self, "_fit_state", None)
+            if first:
+                self._check_corpus(X)
+                state = self._new_state(X, dtype)
+            elif kept is None:
+                raise ValueError(
+                    "partial_fit appends to the documents of a chain, and there is none since "
+                    "EarlyStopping restored an earlier sweep"
+                )
+            else:
+                alpha, prior = self._priors_to_go_on(X.shape[1])
+                seed = kept.seed + len(kept.tokens.ptr)  # streams that no other part has
+                tokens, z = self._first_draws(X, kept.dtype, self.components_, alpha, seed)
+                if not len(z):
+                    return self
+                state = kept.extended(tokens, z, self.sampler, alpha, prior)
+            state.fingerprint = None  # of no one X
+            state, value = self._lap(state, self._bound_wanted(state.n_laps + 1))
+            state.history.append(value)
+            state.acceptance.append(np.nan)
+            state.n_laps += 1
+            self._store(state, whole=True)
         return self
 
     def _lap(self, state, wanted):
-        """One sweep and what follows it; returns the log likelihood a token if it is wanted."""
-        gibbs.sweep(state, n_steps=self.n_mh_steps, n_threads=self._n_threads())
+        """One sweep and what follows it: the state then, and the log likelihood if wanted."""
+        state = gibbs.sweep(state, n_steps=self.n_mh_steps, n_threads=self._n_threads())
         done = state.n_laps + 1
         if done % self.learn_every == 0:
             if self._learns_prior:
                 gibbs.learn_alpha(state, self._allocation(state.alpha))
             if self._learns_word_prior:
                 gibbs.learn_beta(state)
+        value = gibbs.log_likelihood(state) / state.tokens.n_tokens if wanted else np.nan
         after = done - (self.max_iter // 2 if self.burn_in is None else self.burn_in)
         if after > 0 and after % self.sample_every == 0:
-            gibbs.average(state)
-        return gibbs.log_likelihood(state) / state.tokens.n_tokens if wanted else np.nan
+            gibbs.average(state)  # last, since it writes to what the state before holds, too
+        return state, value
 
     def _n_threads(self):
         if self.n_jobs is None:
@@ -368,6 +375,8 @@ class AliasLDA(BaseTopicEstimator):
     def _state_under(self, topics, X, dtype, alpha, prior, seed):
         """A state whose assignments are drawn under given topics."""
         tokens, z = self._first_draws(X, dtype, topics, alpha, seed)
+        if not len(z):
+            raise ValueError("X has no tokens: its counts are fractions that were rounded to zero")
         state = gibbs.GibbsState(tokens, z, alpha, prior, self.sampler, seed)
         state.dtype = dtype
         state.fingerprint = fingerprint(X)
@@ -376,8 +385,6 @@ class AliasLDA(BaseTopicEstimator):
     def _first_draws(self, X, dtype, topics, alpha, seed):
         """The tokens of documents and topics for them, drawn under given topics or uniformly."""
         tokens = gibbs.Tokens(X, seed)
-        if not tokens.n_tokens:
-            raise ValueError("X has no tokens: its counts are fractions that were rounded to zero")
         z = np.empty(tokens.n_tokens, dtype=np.uint16 if self.n_components <= 1 << 16 else np.int32)
         if topics is None:
             rng = inference.keyed_generator(seed, 0, inference.STREAM_SAMPLE)
@@ -408,10 +415,9 @@ class AliasLDA(BaseTopicEstimator):
     def _state_to_go_on(self, X, dtype):
         """The kept chain if the data are the same, else one drawn under the fitted topics."""
         alpha, prior = self._priors_to_go_on(X.shape[1])
-        state = getattr(self, "_fit_state", None)
-        if state is not None and state.fingerprint == fingerprint(X):
-            state.use(self.sampler, alpha, prior)
-            return state
+        kept = getattr(self, "_fit_state", None)
+        if kept is not None and kept.fingerprint == fingerprint(X):
+            return kept.own(self.sampler, alpha, prior)
         state = self._state_under(self.components_, X, dtype, alpha, prior, self._new_seed())
         state.n_laps = self.n_iter_
         state.history = list(self.log_likelihood_history_)

@@ -1,7 +1,9 @@
 """What every estimator shares: validation, tags, the fit loop with its callbacks, pickles."""
 
+import hashlib
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -17,8 +19,45 @@ from sklearn_sparsepost._version import __version__
 # scikit-learn's private helpers are imported here and nowhere else.
 __all__ = ["BaseSparsePosterior", "Interval", "StrOptions", "_fit_context", "check_is_fitted"]
 
+# Bytes that are hashed at a time.
+HASHED = 1 << 22
 # The largest integer up to which float32 is exact.
 FLOAT32_EXACT = 2**24
+
+
+class Reached:
+    """The states that a call of fit or partial_fit has reached.
+
+    Parameters
+    ----------
+    was_fitted : bool
+        Whether the estimator had been fitted before the call.
+    """
+
+    def __init__(self, was_fitted):
+        self.was_fitted = was_fitted
+        self.best = None  # of all starts, the present one included
+        self.others = None  # of the starts before the present one
+        self.n_passes = 0
+
+    def begin(self, state):
+        """Note where a start begins."""
+        self.others = self.best
+        if self.best is None:
+            self.best = state
+
+    def note(self, state):
+        """Note the end of a whole pass."""
+        self.n_passes += 1
+        if self.others is None or state.history[-1] > self.others.history[-1]:
+            self.best = state
+        else:
+            self.best = self.others
+
+    @property
+    def state(self):
+        """What is left if the call ends here; None for what was there before."""
+        return self.best if self.n_passes or not self.was_fitted else None
 
 
 class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
@@ -71,7 +110,60 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         """One integer that every random stream of a fit is keyed by."""
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _run_laps(self, X, begin, lap, n_starts=1):
+    # ------------------------------------------------------------------ whole passes only
+
+    @contextmanager
+    def _whole_passes(self):
+        """Whatever ends the call, leave what its last whole pass left, or all as it was.
+
+        One that has not been fitted before keeps the start, if there is one by then, for want of
+        anything else.
+
+        Yields
+        ------
+        reached : Reached
+            Where the call notes the states that it has reached.
+        """
+        before = dict(vars(self))
+        reached = Reached(was_fitted=hasattr(self, "n_iter_"))
+        given = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if isinstance(value, np.integer)
+        }
+        try:
+            # Arithmetic with short integers overflows.
+            vars(self).update({name: int(value) for name, value in given.items()})
+            yield reached
+        except BaseException:
+            self._leave(before, reached.state)
+            raise
+        finally:
+            vars(self).update(given)
+            self.__dict__.pop("_pass_ended", None)
+
+    def _leave(self, before, state):
+        """Have the attributes of a state, or, if there is none or it has none, those of before."""
+        attributes = None
+        if state is not None:
+            with suppress(BaseException):  # what ends the call may well end this, too
+                attributes = self._fitted_attributes(state, whole=True)
+        if attributes is None:
+            # scikit-learn takes its callbacks down itself.
+            mine = {name: value for name, value in vars(self).items() if "callback" in name}
+            self.__dict__ = {**before, **mine}
+        else:
+            vars(self).update(attributes)
+
+    def _store(self, state, whole):
+        """Set the fitted attributes, all of them at once."""
+        attributes = self._fitted_attributes(state, whole=whole)
+        self.__dict__.pop("_fit_state", None)
+        vars(self).update(attributes)
+
+    # ------------------------------------------------------------------ passes
+
+    def _run_laps(self, X, begin, lap, reached, n_starts=1):
         """Run laps until `max_iter`, convergence or a callback's stop, and set the attributes.
 
         Parameters
@@ -79,77 +171,63 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         X : csr_matrix or csr_array
             The training data, for the callbacks.
         begin : callable
-            ``begin() -> FitState``, where the fit stands: the start, which callbacks time too.
+            ``begin() -> state``, where the fit stands: the start, which callbacks time too.
         lap : callable
-            ``lap(state, bound) -> bound``, one pass.
+            ``lap(state, bound) -> (state, bound)``, one pass; the state that it is given stays.
+        reached : Reached
+            Of the call.
         n_starts : int, default=1
             How often to begin; the state whose last bound is highest is kept.
         """
         context = self._init_callback_context(max_subtasks=self.max_iter * n_starts)
         context.call_on_fit_task_begin(estimator=self, X=X)
-        best = None
         for _ in range(n_starts):
             state = begin()
-            with self._stored_at_the_end(state):
-                self._run_start(X, state, lap, context)
-            if best is None or state.history[-1:] > best.history[-1:]:
-                best = state
-        state = best
-        if n_starts > 1:
-            self._store(state, whole=self.warm_start)
+            reached.begin(state)
+            self._run_start(X, state, lap, context, reached)
+        state = reached.best
+        self._store(state, whole=self.warm_start)
         context.call_on_fit_task_end(
             estimator=self,
             X=X,
             reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
         )
 
-    def _run_start(self, X, state, lap, context):
+    def _run_start(self, X, state, lap, context, reached):
         """Run the laps of one start."""
         for _ in range(self.max_iter):
             task = context.subcontext(task_name="lap")
             task.call_on_fit_task_begin(estimator=self, X=X)
-            wanted = self._bound_wanted(state.n_laps + 1)
-            state.history.append(lap(state, wanted))
+            state, bound = lap(state, self._bound_wanted(state.n_laps + 1))
+            state.history.append(bound)
             state.acceptance.append(_acceptance(state.report))
             state.n_laps += 1
+            reached.note(state)
             self._log_lap(state)
             self._pass_ended = perf_counter()  # for callbacks, before anything is made for them
             stop = task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
-                reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
+                reconstruction_attributes=partial(self._fitted_attributes, state, whole=True),
             )
             if stop or self._has_converged(state):
                 break
-
-    @contextmanager
-    def _stored_at_the_end(self, state):
-        """Set the fitted attributes on the way out, after an interruption too."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            # It may have come between a lap's entries and its count.
-            del state.history[state.n_laps :], state.acceptance[state.n_laps :]
-            self._store(state, whole=True)
-            raise
-        finally:
-            self.__dict__.pop("_pass_ended", None)
-        self._store(state, whole=self.warm_start)
-
-    def _store(self, state, whole):
-        self.__dict__.pop("_fit_state", None)
-        for name, value in self._fitted_attributes(state, whole=whole).items():
-            setattr(self, name, value)
 
     def _bound_wanted(self, lap):
         return self.evaluate_every > 0 and lap % self.evaluate_every == 0
 
     def _has_converged(self, state):
-        """Whether the bound, per token or sample, rose by less than `tol` since last known."""
+        """Whether the bound, per token or sample, rose by less than `tol` since last known.
+
+        In online learning, where it may fall at any time, whether it moved by less.
+        """
         known = [bound for bound in state.history if not np.isnan(bound)]
         if not self.tol or len(known) < 2 or np.isnan(state.history[-1]):
             return False
-        return known[-1] - known[-2] < self.tol * state.report[self._unit[0]]
+        change = known[-1] - known[-2]
+        if self.learning_method == "online":
+            change = abs(change)
+        return change < self.tol * state.report[self._unit[0]]
 
     def _log_lap(self, state):
         if not self.verbose:
@@ -219,7 +297,26 @@ def positive_array(value, name, shapes, *, dtype=np.float64):
     return array
 
 
-def fingerprint(X):
-    """Tells whether a fit goes on with the data it was started on."""
-    where = int(X.indptr.sum(dtype=np.int64)), int(X.indices.sum(dtype=np.int64))
-    return (X.shape, X.nnz, *where, float(X.data.sum(dtype=np.float64)))
+def fingerprint(X, weight=None):
+    """A hash of all bytes of some data: tells whether a fit goes on with those it was started on.
+
+    Parameters
+    ----------
+    X : ndarray, csr_matrix or csr_array
+        The data; equal values of another type, or in another order, are other data.
+    weight : ndarray of shape (n_samples,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    digest : bytes
+        The hash, at about a gigabyte a second: less than a hundredth of a pass.
+    """
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    found = hashlib.sha1(repr(X.shape).encode(), usedforsecurity=False)
+    for part in parts if weight is None else (*parts, weight):
+        found.update(part.dtype.str.encode())
+        step = max(1, HASHED // max(1, part[:1].nbytes))
+        for first in range(0, len(part), step):  # of a map or a view no more than that in memory
+            found.update(np.ascontiguousarray(part[first : first + step]))
+    return found.digest()

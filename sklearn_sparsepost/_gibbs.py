@@ -237,24 +237,9 @@ class GibbsState:
         self.fingerprint = None  # of the data, to tell whether a fit goes on
         self.recount()
 
-    def use(self, sampler, alpha, prior):
-        """Go on with this sampler and priors; the chain is not disturbed if they are the same."""
-        same = sampler == self.sampler and np.array_equal(alpha, self.alpha)
-        if not (same and prior.same_as(self.prior)):
-            self.sampler, self.alpha, self.prior = sampler, alpha, prior
-            self.recount()
-
     def recount(self):
-        """Count the tokens anew, and forget the average."""
-        tokens, prior = self.tokens, self.prior
-        n_components = len(self.alpha)
-        kind = storage(self.sampler, tokens.size, n_components)
-        kind[prior.row >= 0] = DENSE
-        rows = np.maximum(prior.rows, LEAST_PRIOR)
-        self.counts = kernels.TokenCounts(
-            kind, tokens.size, _single(prior.base), prior.row, rows, n_components
-        )
-        self.counts.add_tokens(tokens.word, self.z)
+        """Have the tokens counted anew, and forget the average."""
+        self._counts = None  # until somebody asks for them
         self.count_topics()
         self.total = None  # counts summed over samples, (n_features, n_components)
         self.n_averaged = 0
@@ -263,16 +248,70 @@ class GibbsState:
         """Count the topics' tokens anew."""
         self.n_topic = np.bincount(self.z, minlength=len(self.alpha)).astype(np.int64)
 
-    def append(self, tokens, z):
-        """Add documents and the topics of their tokens."""
+    @property
+    def counts(self):
+        """The tokens of words in topics, counted anew if a sweep that failed was lent them."""
+        if self._counts is None:
+            tokens, prior = self.tokens, self.prior
+            n_components = len(self.alpha)
+            kind = storage(self.sampler, tokens.size, n_components)
+            kind[prior.row >= 0] = DENSE
+            rows = np.maximum(prior.rows, LEAST_PRIOR)
+            counts = kernels.TokenCounts(
+                kind, tokens.size, _single(prior.base), prior.row, rows, n_components
+            )
+            counts.add_tokens(tokens.word, self.z)
+            self._counts = counts
+        return self._counts
+
+    def next(self):
+        """A copy for the next sweep, which may write to what it holds but for the average.
+
+        The counts are lent: where a sweep fails, those of this state are made anew.
+        """
+        new = self._copy()
+        new._counts, self._counts = self.counts, None
+        return new
+
+    def own(self, sampler, alpha, prior):
+        """A copy to be moved by another call, with a sampler and priors.
+
+        If they are the same, the chain is not disturbed.
+        """
+        new = self._copy()
+        if (
+            sampler == self.sampler
+            and np.array_equal(alpha, self.alpha)
+            and prior.same_as(self.prior)
+        ):
+            arrays = {name: array.copy() for name, array in self.counts.arrays.items()}
+            new._counts = kernels.TokenCounts.from_arrays(arrays, len(alpha))
+            new.total = None if self.total is None else self.total.copy()
+        else:
+            new.sampler, new.alpha, new.prior = sampler, alpha, prior
+            new.recount()
+        return new
+
+    def extended(self, tokens, z, sampler, alpha, prior):
+        """A copy with more documents and the topics of their tokens, a sampler and priors."""
         both = Tokens.merged(self.tokens, tokens)
         place = both.word_order()
         merged = np.empty(both.n_tokens, dtype=self.z.dtype)
         # Within a document tokens of one word are alike, so that sorting finds them again.
         merged[place] = np.concatenate([self.z[self.tokens.word_order()], z[tokens.word_order()]])
-        self.tokens, self.z = both, merged
-        self.report["n_tokens"] = both.n_tokens
-        self.recount()
+        new = self._copy()
+        new.tokens, new.z = both, merged
+        new.sampler, new.alpha, new.prior = sampler, alpha, prior
+        new.report["n_tokens"] = both.n_tokens
+        new.recount()
+        return new
+
+    def _copy(self):
+        new = copy(self)
+        new.z, new.n_topic = self.z.copy(), self.n_topic.copy()
+        new.history, new.acceptance = list(self.history), list(self.acceptance)
+        new.report = dict(self.report)
+        return new
 
     def mean_counts(self):
         """Counts of words in topics, averaged over samples, or the present ones."""
@@ -281,16 +320,13 @@ class GibbsState:
         return _add_to(self.counts, np.zeros((len(self.tokens.size), len(self.alpha))))
 
     def __getstate__(self):
-        return {**vars(self), "counts": self.counts.arrays}
+        return {**vars(self), "_counts": self.counts.arrays}
 
     def __setstate__(self, state):
-        # What sweeps write to may come from a file that is mapped for reading.
-        arrays = {name: np.require(array, None, "W") for name, array in state["counts"].items()}
+        # What kernels write to may come from a file that is mapped for reading.
+        arrays = {name: np.require(array, None, "W") for name, array in state["_counts"].items()}
         vars(self).update(state)
-        self.counts = kernels.TokenCounts.from_arrays(arrays, len(self.alpha))
-        self.z, self.n_topic = (np.require(array, None, "W") for array in (self.z, self.n_topic))
-        if self.total is not None:
-            self.total = np.require(self.total, None, "W")
+        self._counts = kernels.TokenCounts.from_arrays(arrays, len(self.alpha))
 
 
 def storage(sampler, size, n_components):
@@ -313,27 +349,24 @@ def builds_tables(lap):
 
 
 def sweep(state, *, n_steps, n_threads):
-    """Draw the topic of every token once."""
-    tokens = state.tokens
-    try:
-        state.counts.sweep(
-            tokens.word,
-            state.z,
-            tokens.ptr,
-            tokens.groups,
-            state.n_topic,
-            state.alpha,
-            state.prior.topic_totals(),
-            state.seed,
-            state.n_laps + 1,  # streams of 0 are the start's
-            cycle=state.sampler == "cycle",
-            fresh=builds_tables(state.n_laps),
-            n_steps=n_steps,
-            n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens, n_threads),
-        )
-    except BaseException:
-        state.count_topics()  # blocks that are done have counted words, not yet topics
-        raise
+    """Draw the topic of every token once, and return the state then."""
+    state, tokens = state.next(), state.tokens
+    state.counts.sweep(
+        tokens.word,
+        state.z,
+        tokens.ptr,
+        tokens.groups,
+        state.n_topic,
+        state.alpha,
+        state.prior.topic_totals(),
+        state.seed,
+        state.n_laps + 1,  # streams of 0 are the start's
+        cycle=state.sampler == "cycle",
+        fresh=builds_tables(state.n_laps),
+        n_steps=n_steps,
+        n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens, n_threads),
+    )
+    return state
 
 
 def draw_first(tokens, z, table, masses, alpha, seed):

@@ -1,10 +1,14 @@
 """The variational loops - batch, online, memoized - written once for every model.
 
 A loop is a function ``lap(model, corpus, state)`` that passes once over the data and returns the
-bound. A model needs ``empty_stats()``, ``bind(stats)`` and ``global_bound(stats, at)``.
+state after it and the bound. The state before it stays true, whatever ends the pass. A model needs
+``empty_stats()``, ``bind(stats)`` and ``global_bound(stats, at)``.
 """
 
+from copy import copy
+
 import numpy as np
+import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels._rng import keyed_generator
 from sklearn_sparsepost._parallel import (
@@ -16,6 +20,8 @@ from sklearn_sparsepost._parallel import (
 )
 from sklearn_sparsepost._suffstats import sum_of_chunks
 
+# Samples that a stream without a fit before it is thought to have.
+STREAM_SIZE = 1e6
 # Purposes that draw from the same seed, told apart by the `unit` of the stream.
 STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE, STREAM_MOVES = range(5)
 
@@ -46,6 +52,12 @@ class Corpus:
         """Number of rows."""
         return self.X.shape[0]
 
+    @property
+    def is_empty(self):
+        """Whether there is nothing to learn from: no counts, or no row of any weight."""
+        nothing = sp.issparse(self.X) and not self.X.data.any()
+        return nothing or (self.weight is not None and not self.weight.any())
+
     def map(self, function, chunks, starts=None):
         """Results of a function of (chunk, n_threads) over chunks of rows, in order."""
         return run_chunks(
@@ -75,19 +87,70 @@ class FitState:
         self.seed = seed
         self.n_laps = 0
         self.n_updates = 0
+        self.n_fitted = 0  # samples of the fit
+        self.n_seen = 0  # samples of the fit and of a stream after it
         self.history = []  # bound after each lap
         self.acceptance = []  # share of restart proposals accepted in each lap
         self.batches = None  # memoized: rows of each batch
         self.memo = None  # memoized: statistics of each batch as last seen
         self.start = None  # memoized: the start's statistics, while some batch is unseen
+        self.n_rows = 0  # memoized: rows of all batches
         self.local = {}  # what each chunk's local step may start from, a list a batch
         self.alpha = None  # prior of the documents' topic weights
         self.report = {}  # of the last lap or batch: scalars, and what a prior is learned from
         self.fingerprint = None  # of the data, to tell whether a fit goes on
 
+    @property
+    def stats(self):
+        """What the globals follow from; summed anew from the batches' memory if they were lent."""
+        if self._stats is None:
+            self._stats = _sum_of_memory(self._empty(), self, threads_per_worker())
+        return self._stats
+
+    @stats.setter
+    def stats(self, stats):
+        self._stats = stats
+        self._empty = None
+
+    def next(self):
+        """A copy for the next pass, which may replace all that it holds but write to nothing."""
+        new = copy(self)
+        new.history, new.acceptance = list(self.history), list(self.acceptance)
+        new.memo = None if self.memo is None else list(self.memo)
+        new.local = dict(self.local)
+        return new
+
+    def own(self, n_batches=None):
+        """A copy to be moved by another call, with statistics that it may write to.
+
+        Parameters
+        ----------
+        n_batches : int, default=None
+            How many batches the call has; a memory of any other number is forgotten.
+
+        Returns
+        -------
+        state : FitState
+            The copy.
+        """
+        new = self.next()
+        new.stats = self.stats.copy()
+        if new.memo is None or len(new.memo) != n_batches:
+            new.memo, new.start, new.batches, new.local = None, None, None, {}
+        return new
+
+    def lend_stats(self):
+        """The statistics, to be written to: what batches and start remember restores them here."""
+        stats = self.stats
+        self._stats, self._empty = None, stats.maker_of_zeros()
+        return stats
+
     def rng(self, stream, lap=0):
         """A random stream of this fit that depends on purpose and lap only."""
         return keyed_generator(self.seed, lap, stream)
+
+    def __getstate__(self):
+        return {**vars(self), "_stats": self.stats, "_empty": None}
 
 
 def _note(state, parts):
@@ -119,7 +182,7 @@ def batch_lap(model, corpus, state, *, keep_local=False, bound=True):
     corpus : Corpus
         The data.
     state : FitState
-        Where the fit stands; its statistics are replaced.
+        Where the fit stands.
     keep_local : bool, default=False
         Whether local steps start from where the last lap left them.
     bound : bool, default=True
@@ -127,16 +190,19 @@ def batch_lap(model, corpus, state, *, keep_local=False, bound=True):
 
     Returns
     -------
+    state : FitState
+        Where it stands after the global step.
     bound : float
-        The bound after the global step, NaN if not wanted.
+        The bound there, NaN if not wanted.
     """
     threads = threads_per_worker()
+    state = state.next()
     total = model.empty_stats()
     for stats in _visit(model, corpus, state, 0, whole_plan(corpus.X), keep_local):
         total.add(stats, n_threads=threads)
     state.stats = total
     _note(state, [total])
-    return model.global_bound(total, n_threads=threads) if bound else np.nan
+    return state, model.global_bound(total, n_threads=threads) if bound else np.nan
 
 
 def step_size(n_updates, decay, offset):
@@ -149,8 +215,10 @@ def online_update(model, corpus, state, chunks, *, decay, offset, total_samples)
 
     Parameters
     ----------
-    model, corpus, state
-        As for :func:`batch_lap`; the state's statistics move in place.
+    model, corpus
+        As for :func:`batch_lap`.
+    state : FitState
+        Where the fit stands; it moves in place, and so do its statistics.
     chunks : list of list of (int, int)
         The batch.
     decay, offset : float
@@ -178,6 +246,39 @@ def online_update(model, corpus, state, chunks, *, decay, offset, total_samples)
     return seen
 
 
+def stream_update(model, corpus, state, *, decay, offset, total_samples=None, begins=False):
+    """One step of stochastic variational inference on the next batch of a stream.
+
+    Parameters
+    ----------
+    model, corpus, state, decay, offset
+        As for :func:`online_update`.
+    total_samples : float, default=None
+        How many samples the stream is thought to have. By default, after a fit as many as have
+        been seen, so that a batch counts as much as the samples before it; else `STREAM_SIZE`.
+    begins : bool, default=False
+        Whether the state is a start that was made from these samples.
+    """
+    n_samples = corpus.n_samples
+    if state.n_fitted and not state.n_updates:
+        # The fit has made the steps that its samples are worth.
+        state.n_updates = -(-state.n_fitted // n_samples)
+    state.n_seen += n_samples
+    if total_samples is None:
+        total_samples = state.n_seen if state.n_fitted else STREAM_SIZE
+    if begins:
+        state.stats.scale(total_samples / n_samples)
+    online_update(
+        model,
+        corpus,
+        state,
+        whole_plan(corpus.X),
+        decay=decay,
+        offset=offset,
+        total_samples=total_samples,
+    )
+
+
 def online_lap(model, corpus, state, *, n_batches, decay, offset, bound=True):
     """A pass of stochastic variational inference over freshly dealt batches.
 
@@ -192,10 +293,14 @@ def online_lap(model, corpus, state, *, n_batches, decay, offset, bound=True):
 
     Returns
     -------
+    state : FitState
+        Where it stands at the end of the pass.
     bound : float
         The bound of the documents' local posteriors, each as its batch left it, under the topics
         at the end of the pass; NaN if not wanted.
     """
+    state, before = state.next(), state
+    state.stats = before.stats.copy()
     batches = deal_rows(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES, state.n_laps))
     order = state.rng(STREAM_ORDER, state.n_laps).permutation(n_batches)
     total = model.empty_stats() if bound else None
@@ -216,7 +321,8 @@ def online_lap(model, corpus, state, *, n_batches, decay, offset, bound=True):
             for stats in seen:
                 total.add(stats, n_threads=threads)
     state.report = {name: sum(report[name] for report in lap) for name in lap[0]}
-    return model.global_bound(total, at=state.stats, n_threads=threads) if bound else np.nan
+    value = model.global_bound(total, at=state.stats, n_threads=threads) if bound else np.nan
+    return state, value
 
 
 def memoized_lap(model, corpus, state, *, n_batches, keep_local=False, bound=True):
@@ -237,25 +343,28 @@ def memoized_lap(model, corpus, state, *, n_batches, keep_local=False, bound=Tru
 
     Returns
     -------
+    state : FitState
+        Where it stands at the end of the pass.
     bound : float
-        The bound at the end of the pass, exact; NaN if not wanted.
+        The bound there, exact; NaN if not wanted.
     """
     threads = threads_per_worker()
+    state, before = state.next(), state
     if state.memo is None:
         state.batches = deal_rows(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES))
         state.memo = [None] * n_batches
-        state.start = state.stats.compact()
+        state.start = before.start = before.stats.compact()
+        state.n_rows = corpus.n_samples
         state.local = {}
+    state.stats = before.lend_stats()
     chunks = [cut_batch(corpus.X, runs) for runs in state.batches]
-    try:
-        for b in state.rng(STREAM_ORDER, state.n_laps).permutation(len(chunks)):
-            _memoized_update(model, corpus, state, b, chunks[b], keep_local, threads)
-    finally:
-        # From scratch, so that neither rounding nor an interruption between two sums stays.
-        _rebuild(model, corpus, state, threads)
+    for b in state.rng(STREAM_ORDER, state.n_laps).permutation(len(chunks)):
+        _memoized_update(model, corpus, state, b, chunks[b], keep_local, threads)
+    # From scratch, so that no rounding of what came and went stays.
+    _sum_of_memory(state.stats.clear(), state, threads)
     state.start = None
     _note(state, [state.stats])
-    return model.global_bound(state.stats, n_threads=threads) if bound else np.nan
+    return state, model.global_bound(state.stats, n_threads=threads) if bound else np.nan
 
 
 def _memoized_update(model, corpus, state, b, chunks, keep_local, threads):
@@ -270,13 +379,12 @@ def _memoized_update(model, corpus, state, b, chunks, keep_local, threads):
     state.stats.add(new, n_threads=threads)
 
 
-def _rebuild(model, corpus, state, threads):
-    """Sum the totals anew from the memory of every batch, the start for those not visited."""
-    total = state.stats.clear()
-    unseen = corpus.n_samples
-    for seen in state.memo:
-        if seen is not None:
-            total.add(seen, n_threads=threads)
-            unseen -= int(seen["n_samples"])
-    if unseen and state.start is not None:
-        total.add(state.start, unseen / corpus.n_samples)
+def _sum_of_memory(total, state, threads):
+    """Add up what every batch has left, the start for those not visited."""
+    seen = [part for part in state.memo or () if part is not None]
+    for part in seen:
+        total.add(part, n_threads=threads)
+    n_seen = sum(int(part["n_samples"]) for part in seen)
+    if state.start is not None and (not seen or n_seen < state.n_rows):
+        total.add(state.start, 1 - n_seen / state.n_rows if seen else 1.0, n_threads=threads)
+    return total

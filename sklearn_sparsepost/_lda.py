@@ -217,7 +217,7 @@ class SparseLDA(BaseTopicEstimator):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
         "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "total_samples": [Interval(Real, 0, None, closed="neither")],
+        "total_samples": [None, Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
@@ -245,7 +245,7 @@ class SparseLDA(BaseTopicEstimator):
         batch_size=512,
         learning_decay=0.7,
         learning_offset=64.0,
-        total_samples=1e6,
+        total_samples=None,
         max_iter=20,
         tol=1e-3,
         max_doc_update_iter=100,
@@ -307,19 +307,21 @@ class SparseLDA(BaseTopicEstimator):
         ValueError
             If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
         """
-        goes_on = self.warm_start and hasattr(self, "components_")
-        X, dtype = self._validate_counts(X, reset=not goes_on)
-        model = self._model(X.shape[1])
-        self._check_corpus(X)
-        corpus = inference.Corpus(X, dtype, self.n_jobs)
+        with self._whole_passes() as reached:
+            goes_on = self.warm_start and hasattr(self, "components_")
+            X, dtype = self._validate_counts(X, reset=not goes_on)
+            model = self._model(X.shape[1])
+            self._check_corpus(X)
+            corpus = inference.Corpus(X, dtype, self.n_jobs)
 
-        def begin():
-            state = self._state_to_go_on(X) if goes_on else self._new_state(X, dtype)
-            state.dtype = dtype
-            model.use_prior(state.alpha)
-            return state
+            def begin():
+                state = self._state_to_go_on(X) if goes_on else self._new_state(X, dtype)
+                state.dtype = dtype
+                state.n_fitted = state.n_seen = X.shape[0]
+                model.use_prior(state.alpha)
+                return state
 
-        self._run_laps(X, begin, self._lap(model, corpus))
+            self._run_laps(X, begin, self._lap(model, corpus), reached)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -341,31 +343,35 @@ class SparseLDA(BaseTopicEstimator):
         self : SparseLDA
             The estimator, fitted to what it has seen.
         """
-        first = not hasattr(self, "components_")
-        X, dtype = self._validate_counts(X, reset=first)
-        model = self._model(X.shape[1])
-        self._check_corpus(X)
-        if first:
-            state = self._new_state(X, dtype)
-            state.dtype = dtype
-            state.stats.scale(self.total_samples / X.shape[0])
-        else:
-            state = getattr(self, "_fit_state", None) or self._state_from_components()
-            state.memo = None  # the stream has left the batches of a fit behind
-        model.use_prior(state.alpha)
-        inference.online_update(
-            model,
-            inference.Corpus(X, dtype, self.n_jobs),
-            state,
-            whole_plan(X),
-            decay=self.learning_decay,
-            offset=self.learning_offset,
-            total_samples=self.total_samples,
-        )
-        if self._learns_prior:
-            rate = inference.step_size(state.n_updates, self.learning_decay, self.learning_offset)
-            model.learn_prior(state, min(1.0, rate))
-        self._store(state, whole=True)
+        with self._whole_passes():
+            first = not hasattr(self, "components_")
+            X, dtype = self._validate_counts(X, reset=first)
+            model = self._model(X.shape[1])
+            corpus = inference.Corpus(X, dtype, self.n_jobs)
+            if first:
+                self._check_corpus(X)
+                state = self._new_state(X, dtype)
+                state.dtype = dtype
+            elif corpus.is_empty:
+                return self
+            else:
+                state = self._state_to_stream(X.shape[0])
+            model.use_prior(state.alpha)
+            inference.stream_update(
+                model,
+                corpus,
+                state,
+                decay=self.learning_decay,
+                offset=self.learning_offset,
+                total_samples=self.total_samples,
+                begins=first,
+            )
+            if self._learns_prior:
+                rate = inference.step_size(
+                    state.n_updates, self.learning_decay, self.learning_offset
+                )
+                model.learn_prior(state, min(1.0, rate))
+            self._store(state, whole=True)
         return self
 
     def _model(self, n_features):
@@ -394,9 +400,9 @@ class SparseLDA(BaseTopicEstimator):
             return one_pass
 
         def lap(state, bound):
-            value = one_pass(state, bound)
+            state, value = one_pass(state, bound)
             model.learn_prior(state)
-            return value
+            return state, value
 
         return lap
 
@@ -453,6 +459,7 @@ class SparseLDA(BaseTopicEstimator):
         state.alpha = self._fitted_prior()
         state.n_laps = self.n_iter_
         state.n_updates = self.n_batch_iter_
+        state.n_fitted = state.n_seen = self.n_samples_seen_
         state.history = list(self.bound_history_)
         state.acceptance = list(self.restart_acceptance_)
         return state
@@ -464,15 +471,21 @@ class SparseLDA(BaseTopicEstimator):
                 f"n_components={self.n_components}, but warm_start=True goes on with "
                 f"{self.components_.shape[0]} fitted topics"
             )
-        state = getattr(self, "_fit_state", None)
-        if state is None or state.fingerprint != fingerprint(X):
+        state, mark = getattr(self, "_fit_state", None), fingerprint(X)
+        if state is None or state.fingerprint != mark:
             state = self._state_from_components()
-            state.fingerprint = fingerprint(X)
-        elif state.memo is not None and (
-            self.learning_method != "memoized" or len(state.memo) != min(self.n_batches, X.shape[0])
-        ):
-            state.memo = None
+            state.fingerprint = mark
+        else:
+            n_batches = min(self.n_batches, X.shape[0])
+            state = state.own(n_batches if self.learning_method == "memoized" else None)
         state.alpha = self._fitted_prior()
+        return state
+
+    def _state_to_stream(self, n_samples):
+        """A state of its own for the next batch of a stream."""
+        state = getattr(self, "_fit_state", None)
+        state = self._state_from_components() if state is None else state.own()
+        state.fingerprint = None  # of no one X
         return state
 
     def _fitted_prior(self):
@@ -494,6 +507,7 @@ class SparseLDA(BaseTopicEstimator):
             "restart_acceptance_": np.array(state.acceptance),
             "n_iter_": state.n_laps,
             "n_batch_iter_": state.n_updates,
+            "n_samples_seen_": state.n_seen,
         }
         return {**attributes, "_fit_state": state} if whole else attributes
 
@@ -561,5 +575,5 @@ class SparseLDA(BaseTopicEstimator):
         lda.topic_word_prior_ = beta if beta.ndim else float(beta)
         lda.bound_history_ = np.empty(0)
         lda.restart_acceptance_ = np.empty(0)
-        lda.n_iter_ = lda.n_batch_iter_ = 0
+        lda.n_iter_ = lda.n_batch_iter_ = lda.n_samples_seen_ = 0
         return lda

@@ -18,6 +18,7 @@ from sklearn_sparsepost._base import (
     StrOptions,
     _fit_context,
     check_is_fitted,
+    fingerprint,
     positive_array,
 )
 from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
@@ -309,7 +310,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
         "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "total_samples": [Interval(Real, 0, None, closed="neither")],
+        "total_samples": [None, Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "sparse_output": ["boolean"],
@@ -346,7 +347,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         batch_size=4096,
         learning_decay=0.7,
         learning_offset=64.0,
-        total_samples=1e6,
+        total_samples=None,
         max_iter=100,
         tol=1e-3,
         sparse_output=False,
@@ -434,7 +435,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 f"some features are constant: only reg_covar={self.reg_covar} keeps their "
                 "variances from 0",
                 UserWarning,
-                stacklevel=5,  # past the validation that wraps `fit`
+                stacklevel=6,  # past the validation that wraps `fit`
             )
         nu = D if self.degrees_of_freedom_prior is None else self.degrees_of_freedom_prior
         if nu <= D - 1:
@@ -498,12 +499,18 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         kind = ProcessWeights if process and self.estimation != "ml" else DirichletWeights
         return kind(self.estimation, prior)
 
-    def _model(self, dtype, n_components, rows_per_step=np.inf, n_slots=0):
-        observation = copy(self._observation)  # others may be using it
+    def _new_parts(self, corpus):
+        """The observation model and the allocation."""
+        return self._new_observation(corpus), self._new_allocation()
+
+    def _model(self, dtype, n_components, rows_per_step=np.inf, n_slots=0, parts=None):
+        """A model of given parts, by default the fitted ones."""
+        observation, allocation = parts or (self._observation, self._allocation)
+        observation = copy(observation)  # others may be using it
         observation.rows_per_step = rows_per_step
         observation.n_jobs = self.n_jobs
         return MixtureModel(
-            observation, self._allocation, n_components, self.sparsity_level, dtype, n_slots
+            observation, allocation, n_components, self.sparsity_level, dtype, n_slots
         )
 
     @property
@@ -539,28 +546,31 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         ValueError
             If a parameter is out of range, or the data are not what `observation` says.
         """
-        goes_on = self.warm_start and hasattr(self, "weights_")
-        self._check_neighbors()
-        X, dtype = self._validate_rows(X, reset=not goes_on)
-        corpus = self._corpus(X, dtype, sample_weight)
-        self._check_samples(X)
-        if goes_on:
-            self._check_warm_start()
-        else:
-            self._observation = self._new_observation(corpus)
-            self._allocation = self._new_allocation()
-        n_components = len(self.weights_) if goes_on else self.n_components
-        n_slots = self.n_components if self._moves else 0
-        model = self._model(dtype, n_components, self._rows_per_step(X.shape[0]), n_slots)
-        seeds = iter([self._new_seed() for _ in range(1 if goes_on else self.n_init)])
+        with self._whole_passes() as reached:
+            goes_on = self.warm_start and hasattr(self, "weights_")
+            self._check_neighbors()
+            X, dtype = self._validate_rows(X, reset=not goes_on)
+            corpus = self._corpus(X, dtype, sample_weight)
+            self._check_samples(X)
+            parts = self._parts_to_go_on() if goes_on else self._new_parts(corpus)
+            n_components = len(self.weights_) if goes_on else self.n_components
+            n_slots = self.n_components if self._moves else 0
+            rows_per_step = self._rows_per_step(X.shape[0])
+            model = self._model(dtype, n_components, rows_per_step, n_slots, parts)
+            n_starts = 1 if goes_on else self.n_init
+            seeds = iter([self._new_seed() for _ in range(n_starts)])
 
-        def begin():
-            if goes_on:
-                return self._state_to_go_on(model, corpus)
-            model.resize(self.n_components)
-            return self._new_state(model, corpus, next(seeds))
+            def begin():
+                if goes_on:
+                    state = self._state_to_go_on(model, corpus)
+                else:
+                    model.resize(self.n_components)
+                    state = self._new_state(model, corpus, next(seeds))
+                state.parts = parts
+                state.n_fitted = state.n_seen = corpus.n_samples
+                return state
 
-        self._run_laps(X, begin, self._lap(model, corpus), n_starts=1 if goes_on else self.n_init)
+            self._run_laps(X, begin, self._lap(model, corpus), reached, n_starts)
         return self
 
     def _check_neighbors(self):
@@ -587,7 +597,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         names += ("weight_concentration_prior_type",)
         return {name: getattr(self, name) for name in names}
 
-    def _check_warm_start(self):
+    def _parts_to_go_on(self):
+        """The fitted observation model and allocation, if nothing else is asked for by now."""
         for name, value in self._structure().items():
             if value != self._fitted_as[name]:
                 raise ValueError(
@@ -600,6 +611,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 f"n_components={self.n_components}, but warm_start=True goes on with "
                 f"{found} fitted components"
             )
+        return self._observation, self._allocation
 
     def _rows_per_step(self, n_samples):
         """How many rows pass between two global steps."""
@@ -625,12 +637,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             model.targets = choose_targets(state, self.n_batches if state.memo else 1)
             before = model.n_components
             try:
-                bound = merge_components(model, state, one_pass(state, bound))
+                state, bound = one_pass(state, bound)
+                bound = merge_components(model, state, bound)
                 if model.n_components == before:  # what was tracked is still true
                     bound = delete_component(model, state, bound)
             finally:
                 forget_moves(model, state)
-            return bound
+            return state, bound
 
         return lap
 
@@ -678,33 +691,35 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         self : SparseMixture
             The estimator, fitted to what it has seen.
         """
-        first = not hasattr(self, "weights_")
-        X, dtype = self._validate_rows(X, reset=first)
-        corpus = self._corpus(X, dtype, sample_weight)
-        if first:
-            self._check_samples(X)
-            self._observation = self._new_observation(corpus)
-            self._allocation = self._new_allocation()
-        else:
-            self._check_warm_start()
-        n_components = self.n_components if first else len(self.weights_)
-        model = self._model(dtype, n_components, X.shape[0])
-        if first:
-            state = self._new_state(model, corpus, self._new_seed())
-            state.stats.scale(self.total_samples / X.shape[0])
-        else:
-            state = getattr(self, "_fit_state", None) or self._state_from_components(corpus)
-            state.memo, state.local = None, {}  # the stream has left the batches of a fit behind
-        inference.online_update(
-            model,
-            corpus,
-            state,
-            whole_plan(X),
-            decay=self.learning_decay,
-            offset=self.learning_offset,
-            total_samples=self.total_samples,
-        )
-        self._store(state, whole=False)
+        with self._whole_passes():
+            first = not hasattr(self, "weights_")
+            X, dtype = self._validate_rows(X, reset=first)
+            corpus = self._corpus(X, dtype, sample_weight)
+            if first:
+                self._check_samples(X)
+                parts = self._new_parts(corpus)
+            else:
+                parts = self._parts_to_go_on()
+            n_components = self.n_components if first else len(self.weights_)
+            model = self._model(dtype, n_components, X.shape[0], parts=parts)
+            if first:
+                state = self._new_state(model, corpus, self._new_seed())
+                state.parts = parts
+            elif corpus.is_empty:
+                return self
+            else:
+                state = self._kept_state(corpus).own()
+                state.fingerprint = None  # of no one X
+            inference.stream_update(
+                model,
+                corpus,
+                state,
+                decay=self.learning_decay,
+                offset=self.learning_offset,
+                total_samples=self.total_samples,
+                begins=first,
+            )
+            self._store(state, whole=False)
         return self
 
     # ------------------------------------------------------------------ states
@@ -724,7 +739,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         state.stats = model.empty_stats().add(stats, 1 / share)
         state.dtype = corpus.dtype
         state.report = {"total_weight": state.stats["total_weight"]}
-        state.fingerprint = _fingerprint(corpus)
+        state.fingerprint = fingerprint(corpus.X, corpus.weight)
         return state
 
     def _state_from_components(self, corpus):
@@ -735,32 +750,34 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         for part, _ in corpus.map(step, whole_plan(corpus.X)):
             stats.add(part)
         state = inference.FitState(stats, self._new_seed())
+        state.parts = self._observation, self._allocation
         state.dtype = corpus.dtype
         state.report = {"total_weight": stats["total_weight"]}
-        state.fingerprint = _fingerprint(corpus)
+        state.fingerprint = fingerprint(corpus.X, corpus.weight)
         state.n_laps, state.n_updates = self.n_iter_, self.n_batch_iter_
+        state.n_fitted = state.n_seen = self.n_samples_seen_
         state.history = list(self.bound_history_)
         state.acceptance = [np.nan] * state.n_laps
         return state
 
+    def _kept_state(self, corpus):
+        """Where the last call left the fit, or a state from the fitted components."""
+        kept = getattr(self, "_fit_state", None)
+        return self._state_from_components(corpus) if kept is None else kept
+
     def _state_to_go_on(self, model, corpus):
         """The kept state; of other data without what belongs to the batches."""
-        state = getattr(self, "_fit_state", None) or self._state_from_components(corpus)
-        losses = state.stats.scalars.pop("merge_loss", np.empty(0))
-        if len(losses) != model.n_slots:
-            state.memo, losses = None, np.zeros(model.n_slots)
+        kept, mark = self._kept_state(corpus), fingerprint(corpus.X, corpus.weight)
+        same = kept.fingerprint == mark
+        losses = kept.stats.scalars.get("merge_loss", np.empty(0))
+        remembers = same and self.learning_method == "memoized" and len(losses) == model.n_slots
+        state = kept.own(min(self.n_batches, corpus.n_samples) if remembers else None)
+        if same and kept.memo is None:
+            state.local = dict(kept.local)
+        state.stats.scalars.pop("merge_loss", None)
         if model.n_slots:
-            state.stats.scalars["merge_loss"] = losses
-        n_batches = min(self.n_batches, corpus.n_samples)
-        same = state.fingerprint == _fingerprint(corpus)
-        if not same:
-            state.local = {}
-        if not same or (
-            state.memo is not None
-            and (self.learning_method != "memoized" or len(state.memo) != n_batches)
-        ):
-            state.memo, state.local = None, {}
-        state.dtype, state.fingerprint = corpus.dtype, _fingerprint(corpus)
+            state.stats.scalars["merge_loss"] = np.zeros(model.n_slots)
+        state.dtype, state.fingerprint = corpus.dtype, mark
         return state
 
     def _store(self, state, whole):
@@ -775,16 +792,18 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state` leaves on the estimator."""
-        model = self._model(state.dtype, len(state.stats["count"]))
+        observation, allocation = state.parts
+        model = self._model(state.dtype, len(state.stats["count"]), parts=state.parts)
         estimates, concentration = model.estimate(state.stats)
-        described = self._observation.attributes(estimates)
+        described = observation.attributes(estimates)
         found = {f"{name}_": value.astype(state.dtype) for name, value in described.items()}
+        found["_observation"], found["_allocation"] = state.parts
         found["_estimate_names"] = tuple(described)
-        found["weights_"] = self._allocation.weights(concentration).astype(state.dtype)
-        found.update({f"{name}_": value for name, value in self._observation.priors().items()})
+        found["weights_"] = allocation.weights(concentration).astype(state.dtype)
+        found.update({f"{name}_": value for name, value in observation.priors().items()})
         found["_fitted_as"] = self._structure()
-        if self._allocation.estimation != "ml":
-            found["weight_concentration_prior_"] = self._allocation.prior
+        if allocation.estimation != "ml":
+            found["weight_concentration_prior_"] = allocation.prior
             split = concentration.ndim == 2
             found["weight_concentration_"] = tuple(concentration.T) if split else concentration
         # In use: half an observation of average weight is the least.
@@ -795,6 +814,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         found["converged_"] = self._has_converged(state) if state.history else False
         found["n_iter_"] = state.n_laps
         found["n_batch_iter_"] = state.n_updates
+        found["n_samples_seen_"] = state.n_seen
         return {**found, "_fit_state": state} if whole else found
 
     # ------------------------------------------------------------------ using a fitted model
@@ -983,11 +1003,3 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 def _swapped(lap, model, corpus, state, bound, **options):
     """A lap of the loops as the estimators call it."""
     return lap(model, corpus, state, bound=bound, **options)
-
-
-def _fingerprint(corpus):
-    """Tells whether a fit goes on with the data it was started on."""
-    X = corpus.X
-    values = X.data if sp.issparse(X) else X
-    weight = None if corpus.weight is None else float(corpus.weight.sum())
-    return (X.shape, float(values[:: max(1, len(values) // 1000)].sum(dtype=np.float64)), weight)

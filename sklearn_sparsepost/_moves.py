@@ -218,8 +218,9 @@ def _merged(stats, kept, absorbed, slot):
 def _remember(model, state, move):
     """Make a move that costs a component in the statistics of every batch, too."""
     if state.memo is not None:
-        for b, seen in enumerate(state.memo):
-            state.memo[b] = move(model.empty_stats().add(seen), b).compact()
+        state.memo = [
+            move(model.empty_stats().add(seen), b).compact() for b, seen in enumerate(state.memo)
+        ]
     state.local = {}
     model.resize(model.n_components - 1)
 

@@ -1,5 +1,7 @@
 """Sufficient statistics that add: all that a global step and the bound need of the data."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -56,7 +58,7 @@ class TopicCounts:
 
 
 def _merge_pair(one, other):
-    """The sum of two tables of counts."""
+    """The sum of two tables of counts, in double."""
     words = np.union1d(one.words, other.words)
     n_topics = 1 + max(part.topics.max(initial=0) for part in (one, other))
     total = 0
@@ -65,7 +67,8 @@ def _merge_pair(one, other):
         lengths[np.searchsorted(words, part.words)] = np.diff(part.row_ptr)
         row_ptr = np.concatenate([[0], np.cumsum(lengths)])
         total = total + sp.csr_array(
-            (part.counts, part.topics, row_ptr), shape=(len(words), n_topics)
+            (part.counts.astype(np.float64, copy=False), part.topics, row_ptr),
+            shape=(len(words), n_topics),
         )
     return TopicCounts(
         words.astype(np.int32),
@@ -86,12 +89,17 @@ def merge_counts(tables):
     Returns
     -------
     total : TopicCounts
-        One entry for each word and topic that any of them has.
+        One entry for each word and topic that any of them has: summed in double, and rounded once
+        to the type of the first table's counts.
     """
+    dtype = tables[0].counts.dtype
     while len(tables) > 1:
         pairs = [tables[i : i + 2] for i in range(0, len(tables), 2)]
         tables = [_merge_pair(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    return tables[0]
+    total = tables[0]
+    return TopicCounts(
+        total.words, total.row_ptr, total.topics, total.counts.astype(dtype, copy=False)
+    )
 
 
 def sum_of_chunks(parts):
@@ -115,6 +123,11 @@ def sum_of_chunks(parts):
     for name, same in tables.items():
         total.arrays[name] = merge_counts(same)
     return total
+
+
+def _zeros(shapes, axes, scalars):
+    """Statistics of no data."""
+    return SuffStats({name: np.zeros(shape) for name, shape in shapes.items()}, axes, dict(scalars))
 
 
 class SuffStats:
@@ -152,6 +165,12 @@ class SuffStats:
         )
         new.factor = self.factor
         return new
+
+    def maker_of_zeros(self):
+        """A picklable function without arguments that makes such statistics of no data."""
+        shapes = {name: array.shape for name, array in self.arrays.items()}
+        scalars = {name: 0.0 * value for name, value in self.scalars.items()}
+        return partial(_zeros, shapes, self.axes, scalars)
 
     def compact(self):
         """A copy to be added elsewhere: tables of counts that are mostly zero become sparse."""

@@ -103,7 +103,7 @@ def test_an_interrupted_fit_is_usable_and_can_be_finished(corpus, monkeypatch):
         if len(sweeps) == 3:
             raise KeyboardInterrupt
         sweeps.append(1)
-        gibbs_sweep(state, **params)
+        return gibbs_sweep(state, **params)
 
     gibbs_sweep = gibbs.sweep
     lda = AliasLDA(8, max_iter=6, burn_in=4, sample_every=1, warm_start=True, random_state=0)

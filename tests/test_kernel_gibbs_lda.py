@@ -28,9 +28,10 @@ def start(X, n_components, *, sampler, alpha=None, beta=0.1, seed=0):
     return gibbs.GibbsState(tokens, z.astype(np.uint16), alpha, prior, sampler, seed)
 
 
-def sweep(state, n_steps=1, n_threads=1):
-    gibbs.sweep(state, n_steps=n_steps, n_threads=n_threads)
-    state.n_laps += 1
+def sweep(state, n_steps=1, n_threads=1, laps=1):
+    """A sweep in place."""
+    vars(state).update(vars(gibbs.sweep(state, n_steps=n_steps, n_threads=n_threads)))
+    state.n_laps += laps
 
 
 def as_table(counts, shape):
@@ -260,8 +261,7 @@ def test_geweke(sampler):
             arrays["words"]["length"] = 0
         state.counts.add_tokens(tokens.word, state.z)
         state.count_topics()
-        gibbs.sweep(state, n_steps=1, n_threads=1)
-        state.n_laps += 2 if gibbs.builds_tables(state.n_laps + 1) else 1
+        sweep(state, laps=2 if gibbs.builds_tables(state.n_laps + 1) else 1)
         chain.append(features(tokens.word, state.z.astype(int)))
     chain, prior_draws = np.array(chain, dtype=float), np.array(prior_draws, dtype=float)
     batches = chain.reshape(80, 200, -1).mean(axis=1)
