@@ -3,7 +3,6 @@
 from numbers import Integral, Real
 
 import numpy as np
-from joblib import cpu_count, effective_n_jobs
 
 from sklearn_sparsepost import _gibbs as gibbs
 from sklearn_sparsepost import _inference as inference
@@ -14,7 +13,7 @@ from sklearn_sparsepost._base import (
     _fit_context,
     fingerprint,
 )
-from sklearn_sparsepost._parallel import threads_per_worker
+from sklearn_sparsepost._parallel import local_threads
 from sklearn_sparsepost._starts import first_counts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, components_of
 
@@ -85,8 +84,10 @@ class AliasLDA(BaseTopicEstimator):
         and 5 sweeps visit the same states as 10.
 
     n_jobs : int, default=None
-        Threads over blocks of the data. None means as many as OMP_NUM_THREADS or the cores allow.
-        Results do not depend on it.
+        Cores to use; 1 is one thread. None is the number of workers that `joblib.parallel_config`
+        gives, if it gives more than one, and else as many threads as OMP_NUM_THREADS or the cores
+        of this machine allow. They are threads
+        over blocks of the data, whatever the backend. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start and every draw. The same integer gives the same bytes for any number of
@@ -323,7 +324,7 @@ class AliasLDA(BaseTopicEstimator):
 
     def _lap(self, state, wanted):
         """One sweep and what follows it: the state then, and the log likelihood if wanted."""
-        state = gibbs.sweep(state, n_steps=self.n_mh_steps, n_threads=self._n_threads())
+        state = gibbs.sweep(state, n_steps=self.n_mh_steps, n_threads=local_threads(self.n_jobs))
         done = state.n_laps + 1
         if done % self.learn_every == 0:
             if self._learns_prior:
@@ -335,11 +336,6 @@ class AliasLDA(BaseTopicEstimator):
         if after > 0 and after % self.sample_every == 0:
             gibbs.average(state)  # last, since it writes to what the state before holds, too
         return state, value
-
-    def _n_threads(self):
-        if self.n_jobs is None:
-            return threads_per_worker()
-        return min(effective_n_jobs(self.n_jobs), cpu_count())  # on this machine
 
     def _has_converged(self, state):
         return False

@@ -14,8 +14,8 @@ from sklearn_sparsepost._kernels._rng import keyed_generator
 from sklearn_sparsepost._parallel import (
     cut_batch,
     deal_rows,
+    local_threads,
     run_chunks,
-    threads_per_worker,
     whole_plan,
 )
 from sklearn_sparsepost._suffstats import sum_of_chunks
@@ -36,16 +36,24 @@ class Corpus:
     dtype : dtype
         Type to compute in.
     n_jobs : int or None
-        Workers.
+        The estimator's parameter.
     weight : ndarray of shape (n_samples,), default=None
         Weights of the rows.
+    threaded : bool, default=True
+        Whether kernels use threads inside a chunk.
     """
 
-    def __init__(self, X, dtype, n_jobs=None, weight=None):
+    def __init__(self, X, dtype, n_jobs=None, weight=None, threaded=True):
         self.X = X
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.weight = weight
+        self.threaded = threaded
+
+    @property
+    def n_threads(self):
+        """Threads of what is done between the chunks."""
+        return local_threads(self.n_jobs)
 
     @property
     def n_samples(self):
@@ -68,6 +76,7 @@ class Corpus:
             self.n_jobs,
             weight=self.weight,
             starts=starts,
+            threaded=self.threaded,
         )
 
 
@@ -104,7 +113,7 @@ class FitState:
     def stats(self):
         """What the globals follow from; summed anew from the batches' memory if they were lent."""
         if self._stats is None:
-            self._stats = _sum_of_memory(self._empty(), self, threads_per_worker())
+            self._stats = _sum_of_memory(self._empty(), self, local_threads())
         return self._stats
 
     @stats.setter
@@ -195,7 +204,7 @@ def batch_lap(model, corpus, state, *, keep_local=False, bound=True):
     bound : float
         The bound there, NaN if not wanted.
     """
-    threads = threads_per_worker()
+    threads = corpus.n_threads
     state = state.next()
     total = model.empty_stats()
     for stats in _visit(model, corpus, state, 0, whole_plan(corpus.X), keep_local):
@@ -235,7 +244,7 @@ def online_update(model, corpus, state, chunks, *, decay, offset, total_samples)
     n_samples = sum(stats["n_samples"] for stats in seen)
     state.n_updates += 1
     rate = min(1.0, step_size(state.n_updates, decay, offset))
-    threads = threads_per_worker()
+    threads = corpus.n_threads
     if rate < 1:
         state.stats.scale(1 - rate)
     else:
@@ -304,7 +313,7 @@ def online_lap(model, corpus, state, *, n_batches, decay, offset, bound=True):
     batches = deal_rows(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES, state.n_laps))
     order = state.rng(STREAM_ORDER, state.n_laps).permutation(n_batches)
     total = model.empty_stats() if bound else None
-    threads = threads_per_worker()
+    threads = corpus.n_threads
     lap = []
     for b in order:
         seen = online_update(
@@ -348,7 +357,7 @@ def memoized_lap(model, corpus, state, *, n_batches, keep_local=False, bound=Tru
     bound : float
         The bound there, exact; NaN if not wanted.
     """
-    threads = threads_per_worker()
+    threads = corpus.n_threads
     state, before = state.next(), state
     if state.memo is None:
         state.batches = deal_rows(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES))

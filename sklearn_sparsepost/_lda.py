@@ -123,10 +123,11 @@ class SparseLDA(BaseTopicEstimator):
         and 5 passes give the same bytes as 10, and an interrupted fit can be finished.
 
     n_jobs : int, default=None
-        Joblib workers over chunks of documents; threads unless `joblib.parallel_config` names a
-        backend (loky, dask, ray). None means 1 unless in such a context. Inside a chunk OpenMP
-        threads are used, as many as OMP_NUM_THREADS or the cores allow. Results do not depend on
-        either.
+        Cores to use; 1 is one thread. None is the number of workers that `joblib.parallel_config`
+        gives, if it gives more than one, and else as many threads as OMP_NUM_THREADS or the cores
+        of this machine allow. A number is of
+        workers over chunks of documents, which are threads unless a backend (loky, dask, ray) is
+        named there. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start, the batches and their order. The same integer gives the same bytes for
@@ -376,12 +377,9 @@ class SparseLDA(BaseTopicEstimator):
 
     def _model(self, n_features):
         alpha, beta = self._resolve_priors(n_features)
-        shape = (n_features, self.n_components)
-        if beta.ndim == 2:
-            prior = np.ascontiguousarray(beta.T)
-        else:
-            prior = np.broadcast_to(beta[..., np.newaxis], shape)
-        return TopicModel(Multinomial(prior), self._allocation(alpha))
+        prior = np.ascontiguousarray(beta.T if beta.ndim == 2 else beta.reshape(-1, 1))
+        observation = Multinomial(prior, (n_features, self.n_components))
+        return TopicModel(observation, self._allocation(alpha))
 
     def _allocation(self, alpha):
         return DirichletTopics(

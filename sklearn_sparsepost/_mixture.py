@@ -175,9 +175,11 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         5 passes give the same bytes as 10.
 
     n_jobs : int, default=None
-        Joblib workers over chunks of rows; threads unless `joblib.parallel_config` names a
-        backend. None means 1 unless in such a context. BLAS has one thread in each, and results do
-        not depend on the number of workers.
+        Cores to use; 1 is one thread. None is the number of workers that `joblib.parallel_config`
+        gives, if it gives more than one, and else as many threads as OMP_NUM_THREADS or the cores
+        of this machine allow. They work on
+        chunks of rows, as threads unless a backend (loky, dask, ray) is named there. BLAS has one
+        thread in each. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start, the batches and their order.
@@ -408,7 +410,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-        return inference.Corpus(X, dtype, self.n_jobs, sample_weight)
+        return inference.Corpus(X, dtype, self.n_jobs, sample_weight, threaded=False)
 
     def _new_observation(self, corpus):
         """The observation model, its priors from the data where they are not given."""

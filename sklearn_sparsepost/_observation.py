@@ -1,5 +1,6 @@
 """What data look like inside a component: prior, posterior, expectations, share of the bound."""
 
+import numpy as np
 from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import topic_stats
@@ -14,13 +15,22 @@ class Multinomial:
 
     Parameters
     ----------
-    prior : ndarray of shape (n_features, n_components), float64
-        Dirichlet parameters; a read-only broadcast view will do.
+    prior : ndarray that broadcasts to (n_features, n_components), float64
+        Dirichlet parameters: (1, 1), (n_features, 1) or whole.
+    shape : tuple (n_features, n_components)
+        Numbers of words and topics.
     """
 
-    def __init__(self, prior):
-        self.prior = prior
-        self.prior_total = prior.sum(axis=0)
+    def __init__(self, prior, shape):
+        # As small as it comes: pickles would give a broadcast view strides, and kernels see those.
+        self.compact_prior = prior
+        self.shape = shape
+        self.prior_total = self.prior.sum(axis=0)
+
+    @property
+    def prior(self):
+        """Dirichlet parameters of shape (n_features, n_components), a view."""
+        return np.broadcast_to(self.compact_prior, self.shape)
 
     def topic_digamma(self, stats):
         """psi of each topic's total pseudo-count: the normaliser of E[log phi]."""

@@ -220,10 +220,70 @@ def cut_batch(X, runs, size=None):
     return [*pieces, current] if current else pieces
 
 
-def threads_per_worker(n_workers=1):
-    """OpenMP threads for each of some workers on this machine: OMP_NUM_THREADS, or the cores."""
-    limit = max_threads() if os.environ.get("OMP_NUM_THREADS") else min(max_threads(), cpu_count())
-    return max(1, limit // max(1, n_workers))
+class _Process:
+    """What is known of this process."""
+
+    forked = False  # from one that may have used OpenMP
+
+
+def _after_fork():
+    """In the child: OpenMP's threads stayed behind, and who waits for them waits forever."""
+    _Process.forked = True
+    _BLAS.__init__()  # nobody here holds its lock
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def most_threads():
+    """Threads that this process may use: OMP_NUM_THREADS, or one a core; one if it was forked."""
+    if _Process.forked:
+        return 1
+    return max_threads() if os.environ.get("OMP_NUM_THREADS") else min(max_threads(), cpu_count())
+
+
+def local_threads(n_jobs=None):
+    """Threads of what runs in this process: as many as `n_jobs` says, and all if it says nothing.
+
+    Parameters
+    ----------
+    n_jobs : int, default=None
+        The estimator's parameter; None is what `joblib.parallel_config` says, if anything.
+
+    Returns
+    -------
+    n_threads : int
+        At least 1, and no more than :func:`most_threads`.
+    """
+    wanted = effective_n_jobs(n_jobs)
+    return most_threads() if n_jobs is None and wanted == 1 else min(wanted, most_threads())
+
+
+def share_cores(n_jobs, n_chunks, threaded):
+    """How many workers take chunks, and how many threads each has.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        The estimator's parameter.
+    n_chunks : int
+        How many chunks there are.
+    threaded : bool
+        Whether kernels use threads of their own inside a chunk.
+
+    Returns
+    -------
+    n_workers, n_threads : int
+        Their product is no more than what `n_jobs` says.
+    """
+    n_cores = effective_n_jobs(n_jobs)
+    if n_jobs is None and n_cores == 1:  # nobody has said anything: all cores of this machine
+        n_cores = most_threads()
+        if threaded:
+            return 1, n_cores
+    n_workers = max(1, min(n_cores, n_chunks))
+    return n_workers, n_cores // n_workers
 
 
 class _SingleBlas:
@@ -242,7 +302,9 @@ class _SingleBlas:
             if self.holders == 1:
                 self.controller = self.controller or ThreadpoolController()
                 with self._obeyed():
-                    self.limit = self.controller.limit(limits=1, user_api="blas")
+                    # What scikit-learn computes for us may use OpenMP, too.
+                    api = None if _Process.forked else "blas"
+                    self.limit = self.controller.limit(limits=1, user_api=api)
         try:
             yield
         finally:
@@ -316,12 +378,18 @@ def map_slices(function, n, n_jobs=None):
         What `function` returned. The slices do not depend on `n_jobs`.
     """
     slices = [slice(first, first + SLICE) for first in range(0, n, SLICE)]
-    if len(slices) < LEAST_SLICES or effective_n_jobs(n_jobs) == 1:
+    n_threads = local_threads(n_jobs)
+    if len(slices) < LEAST_SLICES or n_threads == 1:
         return [function(held) for held in slices]
-    return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(function)(s) for s in slices)
+    return Parallel(n_jobs=n_threads, require="sharedmem")(delayed(function)(s) for s in slices)
 
 
-def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=None):
+def _on_worker(function, chunk, n_threads, option):
+    """Call a function of a chunk where it runs, with no more threads than are there."""
+    return function(chunk, min(n_threads, most_threads()), **option)
+
+
+def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=None, threaded=True):
     """Call ``function(chunk, n_threads)`` on every chunk, results in order.
 
     Parameters
@@ -335,33 +403,37 @@ def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=N
     dtype : dtype
         Type to compute in.
     n_jobs : int, default=None
-        Workers, as joblib reads it; threads unless `joblib.parallel_config` names a backend.
+        Cores, as joblib reads it, and all if nobody says anything; workers are threads unless
+        `joblib.parallel_config` names a backend.
     weight : ndarray of shape (n_samples,), default=None
         Weights of the rows.
     starts : list, default=None
         For each chunk what to hand to `function` as `start`.
+    threaded : bool, default=True
+        Whether `function` itself makes use of threads.
 
     Yields
     ------
     result : object
         What `function` returned.
     """
-    n_workers = min(effective_n_jobs(n_jobs), len(chunks))
-    n_threads = threads_per_worker(n_workers)
+    n_workers, n_threads = share_cores(n_jobs, len(chunks), threaded)
     options = [{}] * len(chunks) if starts is None else [{"start": start} for start in starts]
     if n_workers <= 1:
         for runs, option in zip(chunks, options, strict=True):
-            yield function(make_chunk(X, runs, dtype, weight), n_threads, **option)
+            yield _on_worker(function, make_chunk(X, runs, dtype, weight), n_threads, option)
         return
     streams = getattr(get_active_backend(prefer="threads")[0], "supports_return_generator", False)
     # Else a few chunks a worker at a time, so that results do not pile up before they are summed.
     step = len(chunks) if streams else 4 * n_workers
     options_of_joblib = {"return_as": "generator"} if streams else {}
     # BLAS is held here, too, or it would be let go and caught again between chunks.
+    if effective_n_jobs(n_jobs) == 1:
+        n_jobs = n_workers
     with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options_of_joblib) as parallel:
         for first in range(0, len(chunks), step):
             yield from parallel(
-                delayed(function)(make_chunk(X, runs, dtype, weight), n_threads, **option)
+                delayed(_on_worker)(function, make_chunk(X, runs, dtype, weight), n_threads, option)
                 for runs, option in zip(
                     chunks[first : first + step], options[first : first + step], strict=True
                 )

@@ -6,7 +6,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
 from sklearn_sparsepost import _seeding as seeding
-from sklearn_sparsepost._parallel import deal_rows, make_chunk
+from sklearn_sparsepost._parallel import deal_rows, make_chunk, single_blas
 
 # Stored counts that a start works on at a time: of more, a random part chooses the topics.
 START_SIZE = 1 << 22
@@ -71,7 +71,9 @@ def _ordered_as(counts, prior):
     """The columns of `counts` in the order in which they fit the rows of a seeding prior best."""
     log_prior = np.log(prior / prior.sum(axis=1, keepdims=True))
     totals = np.maximum(counts.sum(axis=0), np.finfo(float).tiny)
-    topics, columns = linear_sum_assignment(log_prior @ (counts / totals), maximize=True)
+    with single_blas():  # ties break by rounding
+        fit = log_prior @ (counts / totals)
+    topics, columns = linear_sum_assignment(fit, maximize=True)
     return np.ascontiguousarray(counts[:, columns[np.argsort(topics)]])
 
 

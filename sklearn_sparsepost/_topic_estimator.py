@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._allocation import ACTIVE_TOL, TopicTable, infer_documents
 from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted, positive_array
-from sklearn_sparsepost._parallel import threads_per_worker, whole_plan
+from sklearn_sparsepost._parallel import local_threads, whole_plan
 from sklearn_sparsepost.metrics import document_completion
 
 # Words at a time where counts are transposed.
@@ -109,7 +109,8 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         used = np.zeros(X.shape[1], dtype=bool)
         for ((start, stop),) in plan:
             used[X.indices[X.indptr[start] : X.indptr[stop]]] = True
-        table = TopicTable(components, used, allocation.sparsity_level, dtype, threads_per_worker())
+        n_threads = local_threads(self.n_jobs)
+        table = TopicTable(components, used, allocation.sparsity_level, dtype, n_threads)
         step = partial(infer_documents, table=table, allocation=allocation)
         return table, inference.Corpus(X, dtype, self.n_jobs).map(step, plan)
 
@@ -135,7 +136,9 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self)
         X, _ = self._validate_counts(X, reset=False)
-        return document_completion(self.components_, X, doc_topic_prior=self.doc_topic_prior_)
+        return document_completion(
+            self.components_, X, doc_topic_prior=self.doc_topic_prior_, n_jobs=self.n_jobs
+        )
 
     def perplexity(self, X):
         """Held-out perplexity, ``exp(-score(X))``: lower is better.

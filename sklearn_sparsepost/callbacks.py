@@ -28,6 +28,14 @@ class _Run:
     rows: list = field(default_factory=list)
     begun: float = 0.0  # when the present pass began
     seconds: float = 0.0  # spent in passes
+    starts: dict = field(default_factory=dict)  # what is watched in each start, by its seed
+
+
+@dataclass(eq=False)
+class _Watched:
+    """What EarlyStopping knows of one start."""
+
+    scores: list = field(default_factory=list)
     best_score: float = -np.inf
     best: dict = field(default_factory=dict)  # fitted attributes of the best pass
 
@@ -95,7 +103,7 @@ class _PassCallback:
         """
         run = self._running[estimator]
         if context.task_name != "lap":
-            return self._after_fit(estimator, run)
+            return self._after_fit(estimator, fitted_estimator, run)
         run.seconds += getattr(estimator, "_pass_ended", perf_counter()) - run.begun
         if (context.task_id + 1) % self.every:
             return False
@@ -104,7 +112,7 @@ class _PassCallback:
     def _start(self, estimator):
         return _Run()
 
-    def _after_fit(self, estimator, run):
+    def _after_fit(self, estimator, fitted_estimator, run):
         return False
 
     def __getstate__(self):
@@ -272,7 +280,8 @@ class EarlyStopping(_Monitor):
         Whether the fitted attributes are in the end those of the evaluated pass with the highest
         score, whatever ended the fit, except for an interruption. `n_iter_` is then the number
         of passes up to there. A later warm start goes on from these topics, and exactly only if
-        the best pass was the last one.
+        the best pass was the last one. Of several starts (`n_init`) each has a patience and a best
+        pass of its own, and that of the start that is kept counts.
 
     Notes
     -----
@@ -318,14 +327,16 @@ class EarlyStopping(_Monitor):
         if self.X is None and np.isnan(_history(fitted_estimator)[-1]):
             return False
         super()._after_pass(fitted_estimator, run)
-        scores = [row["score"] for row in run.rows]
-        if self.restore_best and scores[-1] > run.best_score:
-            run.best_score, run.best = scores[-1], _fitted_attributes(fitted_estimator)
-        return _without_gain(scores, self.min_delta) >= self.patience
+        start = run.starts.setdefault(fitted_estimator._fit_state.seed, _Watched())
+        start.scores.append(run.rows[-1]["score"])
+        if self.restore_best and start.scores[-1] > start.best_score:
+            start.best_score, start.best = start.scores[-1], _fitted_attributes(fitted_estimator)
+        return _without_gain(start.scores, self.min_delta) >= self.patience
 
-    def _after_fit(self, estimator, run):
-        if run.best and run.best["n_iter_"] != estimator.n_iter_:
-            vars(estimator).update(run.best)
+    def _after_fit(self, estimator, fitted_estimator, run):
+        kept = run.starts.get(fitted_estimator._fit_state.seed)
+        if kept and kept.best and kept.best["n_iter_"] != estimator.n_iter_:
+            vars(estimator).update(kept.best)
             # It stands at the last pass: a warm start would undo what was restored.
             vars(estimator).pop("_fit_state", None)
         return False

@@ -10,7 +10,7 @@ from sklearn.utils import check_array
 from sklearn_sparsepost._allocation import DirichletTopics
 from sklearn_sparsepost._base import positive_array
 from sklearn_sparsepost._kernels import topic_words
-from sklearn_sparsepost._parallel import cut_batch, make_chunk, threads_per_worker
+from sklearn_sparsepost._parallel import cut_batch, local_threads, make_chunk
 
 __all__ = ["document_completion", "split_words"]
 
@@ -61,7 +61,15 @@ def split_words(X, *, observed=0.8, random_state=0):
 
 
 def document_completion(
-    components, X, *, doc_topic_prior=None, observed=0.8, random_state=0, max_iter=100, tol=0.01
+    components,
+    X,
+    *,
+    doc_topic_prior=None,
+    observed=0.8,
+    random_state=0,
+    max_iter=100,
+    tol=0.01,
+    n_jobs=None,
 ):
     """Mean log-probability of hidden words given the rest of their documents.
 
@@ -87,6 +95,8 @@ def document_completion(
         The most mean-field iterations a document.
     tol : float, default=0.01
         Change of expected topic counts at which a document's iterations stop.
+    n_jobs : int, default=None
+        Cores to use: None for as many as OMP_NUM_THREADS or the cores allow.
 
     Returns
     -------
@@ -144,7 +154,7 @@ def document_completion(
     total = 0.0
     first = 0
     for runs in cut_batch(seen, [(0, seen.shape[0])]):
-        mass = _infer(make_chunk(seen, runs, np.float64), topics, dense)
+        mass = _infer(make_chunk(seen, runs, np.float64), topics, dense, local_threads(n_jobs))
         weights = mass + alpha
         weights /= weights.sum(axis=1, keepdims=True)
         total += _log_probability(hidden[first : first + len(weights)], weights, topics)
@@ -152,15 +162,13 @@ def document_completion(
     return total / hidden.sum()
 
 
-def _infer(chunk, topics, dense):
+def _infer(chunk, topics, dense, n_threads):
     """Expected topic counts of documents under topics given as probabilities."""
     words, local, _, _ = topic_words.index_words(chunk.indices, chunk.n_features)
     weight = np.ascontiguousarray(topics[:, words].T)
     unused = np.empty((len(words), 0), dtype=np.int32), np.empty((len(words), 0))
-    threads = threads_per_worker()
-    return dense.fit_documents(chunk, (weight, *unused), local, want_mass=True, n_threads=threads)[
-        2
-    ]
+    rows = (weight, *unused)
+    return dense.fit_documents(chunk, rows, local, want_mass=True, n_threads=n_threads)[2]
 
 
 def _log_probability(hidden, weights, topics):
