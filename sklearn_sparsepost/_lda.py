@@ -85,15 +85,17 @@ class SparseLDA(BaseTopicEstimator):
         Slows the first online steps down; tau_0 or delta in the literature. Larger than
         scikit-learn's, since the steps should not forget a good start.
 
-    total_samples : float, default=1e6
-        Number of documents that a stream is thought to have, for :meth:`partial_fit` only.
+    total_samples : float, default=None
+        Number of documents that a stream is thought to have, for :meth:`partial_fit` only. By
+        default a million; after a :meth:`fit`, as many as have been seen by then, its own included.
 
     max_iter : int, default=20
         The most passes over the data, whatever the learning method.
 
     tol : float, default=1e-3
         Fitting stops when the bound rises by less than this a token, in nats, from one evaluation
-        to the next. 0 makes all `max_iter` passes.
+        to the next; in online learning, where it may fall, when it moves by less. 0 makes all
+        `max_iter` passes.
 
     max_doc_update_iter : int, default=100
         The most iterations of a document's coordinate ascent.
@@ -161,7 +163,11 @@ class SparseLDA(BaseTopicEstimator):
         Number of passes made.
 
     n_batch_iter_ : int
-        Number of steps made in online learning and by :meth:`partial_fit`.
+        Number of steps made in online learning and by :meth:`partial_fit`, those included that
+        stand for an earlier :meth:`fit`.
+
+    n_samples_seen_ : int
+        Number of documents of the last :meth:`fit`, and of :meth:`partial_fit` since.
 
     n_features_in_ : int
         Number of features seen during :term:`fit`.
@@ -330,7 +336,9 @@ class SparseLDA(BaseTopicEstimator):
         """Update the topics with one batch of a stream: a step of stochastic inference.
 
         The first call starts the topics from its own documents, by `init`. `total_samples` says
-        how many documents the stream is thought to have. May follow :meth:`fit`.
+        how many documents the stream is thought to have. After a :meth:`fit` the steps go on from
+        where as many batches as its documents make would have led, so that what was learned stays.
+        A batch without counts changes nothing.
 
         Parameters
         ----------

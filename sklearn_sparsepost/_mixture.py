@@ -157,15 +157,17 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     learning_offset : float, default=64.0
         Slows the first online steps down.
 
-    total_samples : float, default=1e6
-        Number of rows that a stream is thought to have, for :meth:`partial_fit` only.
+    total_samples : float, default=None
+        Number of rows that a stream is thought to have, for :meth:`partial_fit` only. By default a
+        million; after a :meth:`fit`, as many as have been seen by then, its own included.
 
     max_iter : int, default=100
         The most passes over the data, whatever the learning method.
 
     tol : float, default=1e-3
         Fitting stops when the bound rises by less than this a sample, in nats, from one pass to
-        the next. 0 makes all `max_iter` passes.
+        the next; in online learning, where it may fall, when it moves by less. 0 makes all
+        `max_iter` passes.
 
     sparse_output : bool, default=False
         Whether :meth:`predict_proba` returns CSR with L entries a row.
@@ -241,7 +243,11 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         Number of passes made, of the best start.
 
     n_batch_iter_ : int
-        Number of steps made in online learning and by :meth:`partial_fit`.
+        Number of steps made in online learning and by :meth:`partial_fit`, those included that
+        stand for an earlier :meth:`fit`.
+
+    n_samples_seen_ : int
+        Number of rows of the last :meth:`fit`, and of :meth:`partial_fit` since.
 
     n_features_in_ : int
         Number of features seen during :term:`fit`.
@@ -677,7 +683,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """Update the components with one batch of a stream: a step of stochastic inference.
 
         The first call settles priors and starts the components from its own rows. `total_samples`
-        says how many rows the stream is thought to have. May follow :meth:`fit`.
+        says how many rows the stream is thought to have. After a :meth:`fit` the steps go on from
+        where as many batches as its rows make would have led, so that what was learned stays. A
+        batch whose rows all have weight 0 changes nothing.
 
         Parameters
         ----------

@@ -298,13 +298,13 @@ class _SingleBlas:
     def held(self):
         """BLAS on one thread, in this process, until the last holder has left."""
         with self.lock:
-            self.holders += 1
-            if self.holders == 1:
+            if not self.holders:
                 self.controller = self.controller or ThreadpoolController()
                 with self._obeyed():
                     # What scikit-learn computes for us may use OpenMP, too.
                     api = None if _Process.forked else "blas"
                     self.limit = self.controller.limit(limits=1, user_api=api)
+            self.holders += 1
         try:
             yield
         finally:

@@ -1,0 +1,399 @@
+"""Whatever ends a call, the estimator is as it was, or as the last whole pass left it."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import sklearn_sparsepost
+from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _allocation
+from sklearn_sparsepost.callbacks import EarlyStopping
+from sklearn_sparsepost.datasets import make_lda_corpus
+from sklearn_sparsepost.observations import Observation
+
+PACKAGE = str(Path(sklearn_sparsepost.__file__).parent)
+N_PASSES = 3
+# Lines of a call that are tried.
+N_TRIALS = 12
+
+COUNTS = make_lda_corpus(60, 30, 4, doc_length=20, random_state=0)[0]
+POINTS = np.concatenate(
+    [np.random.default_rng(0).standard_normal((40, 2)) + shift for shift in (0, 5, 12)]
+)
+
+PROCESS = {"weight_concentration_prior_type": "dirichlet_process"}
+ESTIMATORS = {
+    "LDA batch": SparseLDA(5, learning_method="batch"),
+    "LDA online": SparseLDA(5, learning_method="online", batch_size=20),
+    "LDA memoized": SparseLDA(5, n_batches=3),
+    "LDA auto, warm": SparseLDA(5, n_batches=3, doc_topic_prior="auto", doc_start="warm"),
+    "mixture batch": SparseMixture(6, sparsity_level=2, learning_method="batch"),
+    "mixture online": SparseMixture(6, learning_method="online", batch_size=40),
+    "mixture memoized": SparseMixture(6, sparsity_level=2, n_batches=3),
+    "mixture moves": SparseMixture(9, n_batches=3, **PROCESS),
+    "mixture moves, batch": SparseMixture(9, learning_method="batch", **PROCESS),
+    "alias": AliasLDA(5, burn_in=1, sample_every=1, evaluate_every=2),
+}
+for made in ESTIMATORS.values():
+    made.set_params(max_iter=N_PASSES, random_state=0, n_jobs=1)
+    if not isinstance(made, AliasLDA):
+        made.set_params(tol=0)
+
+
+def data_of(estimator):
+    return POINTS if isinstance(estimator, SparseMixture) else COUNTS
+
+
+def seen(estimator):
+    """All that a user can see of an estimator, in bytes."""
+    public = {
+        name: joblib.hash(value) for name, value in vars(estimator).items() if name[-1:] == "_"
+    }
+    if hasattr(estimator, "n_iter_"):
+        X = data_of(estimator)[:, : estimator.n_features_in_]
+        mixture = isinstance(estimator, SparseMixture)
+        public["inferred"] = (estimator.predict_proba if mixture else estimator.transform)(X)
+        public["score"] = estimator.score(X)
+        estimator.sample(3, random_state=0)
+        public["inferred"] = public["inferred"].tobytes()
+    return {**public, "params": repr(estimator.get_params())}
+
+
+def fail_after(n_lines, error):
+    """A tracer that raises at a line of the package, the n-th to be run."""
+    left = [n_lines]
+
+    def local(frame, event, argument):
+        if event == "line" and left[0] > 0:
+            left[0] -= 1
+            if left[0] == 0:
+                raise error
+        return local
+
+    def trace(frame, event, argument):
+        code = frame.f_code
+        # A tracer can raise between the end of a `with` and its exit, where no interrupt comes.
+        held = code.co_qualname.startswith("_SingleBlas")
+        return local if code.co_filename.startswith(PACKAGE) and not held else None
+
+    return trace, left
+
+
+def run(call, n_lines, error):
+    """Call with an error after so many lines; returns how many were left."""
+    trace, left = fail_after(n_lines, error)
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except type(error) as raised:
+        assert raised is error or raised.__context__ is error
+    finally:
+        sys.settrace(before)
+    return left[0]
+
+
+def lines_of(call):
+    """How many lines of the package a call runs."""
+    return 10**9 - run(call, 10**9, KeyboardInterrupt())
+
+
+CALLS = {
+    # what to do with a new estimator before, and the call that is to fail
+    "first fit": (lambda e: e, lambda e: e.fit(data_of(e))),
+    "fit again": (
+        lambda e: e.set_params(max_iter=1).fit(data_of(e)[10:]).set_params(max_iter=N_PASSES),
+        lambda e: e.fit(data_of(e)),
+    ),
+    "warm fit": (
+        lambda e: e.set_params(warm_start=True).fit(data_of(e)),
+        lambda e: e.fit(data_of(e)),
+    ),
+    "first partial_fit": (lambda e: e, lambda e: e.partial_fit(data_of(e)[:30])),
+    "partial_fit": (
+        lambda e: e.partial_fit(data_of(e)[:30]),
+        lambda e: e.partial_fit(data_of(e)[30:]),
+    ),
+    "partial_fit after fit": (
+        lambda e: e.fit(data_of(e)[:40]),
+        lambda e: e.partial_fit(data_of(e)[40:]),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", CALLS)
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore:n_components=:UserWarning")
+def test_any_line_may_fail(name, how):
+    prepare, call = CALLS[how]
+    estimator = prepare(clone(ESTIMATORS[name]))
+    allowed = [seen(estimator)]
+    fits = "partial" not in how
+    for n in range(1, N_PASSES + 1) if fits else [None]:
+        other = deepcopy(estimator)
+        call(other.set_params(max_iter=n) if fits else other)
+        allowed.append(seen(other.set_params(**estimator.get_params())))
+    if how == "first fit":
+        allowed.append(seen(clone(estimator).set_params(max_iter=0).fit(data_of(estimator))))
+        allowed[-1]["params"] = allowed[0]["params"]
+    lines_of(lambda: call(deepcopy(estimator)))  # what is done once in a process
+    n_lines = lines_of(lambda: call(deepcopy(estimator)))
+    rng = np.random.default_rng(len(name) + len(how))
+    for i, at in enumerate(np.sort(rng.integers(1, n_lines, N_TRIALS))):
+        failing = deepcopy(estimator)
+        error = MemoryError("of the test") if i % 2 else KeyboardInterrupt("of the test")
+        assert run(lambda: call(failing), at, error) == 0  # noqa: B023
+        assert seen(failing) in allowed, f"line {at} of {n_lines}"
+        # What is left goes on as if nothing had happened.
+        if how == "warm fit" and name != "alias":  # whose tables are made anew
+            missing = 2 * N_PASSES - failing.n_iter_
+            failing.set_params(max_iter=missing).fit(data_of(failing))
+            failing.set_params(max_iter=N_PASSES)
+            assert seen(failing) == allowed[N_PASSES]
+
+
+def bad(X):
+    """The same data, with something in row 5 that no estimator takes."""
+    X = X.toarray().astype(float) if hasattr(X, "toarray") else X.copy()
+    X[5, 0] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("warm", [False, True])
+def test_bad_input_changes_nothing(name, warm):
+    estimator = clone(ESTIMATORS[name]).set_params(warm_start=warm)
+    X = data_of(estimator)
+    before = seen(estimator)
+    for call in (estimator.fit, estimator.partial_fit):
+        with pytest.raises(ValueError, match="NaN"):
+            call(bad(X))
+        assert seen(estimator) == before
+    estimator.fit(X)
+    before = seen(estimator)
+    calls = [(estimator.fit, bad(X)), (estimator.partial_fit, bad(X))]
+    calls += [(estimator.partial_fit, X[:, 1:])] + [(estimator.fit, X[:, 1:])] * warm
+    for call, data in calls:
+        with pytest.raises(ValueError, match="NaN|features"):
+            call(data)
+        assert seen(estimator) == before
+    wrong = {"n_components": 4} if warm else {"max_iter": -1}
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        estimator.set_params(**wrong).fit(X)
+    estimator.set_params(n_components=ESTIMATORS[name].n_components, max_iter=N_PASSES)
+    assert seen(estimator) == before
+    estimator.fit(X)  # and works
+
+
+class Failing:
+    """A callback that raises at the end of the second pass."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        if context.task_name == "lap" and context.task_id == 1:
+            raise self.error
+
+    def teardown(self, estimator, context):
+        pass
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), RuntimeError("no"), KeyboardInterrupt("no")])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_callback_may_fail(name, error):
+    estimator = clone(ESTIMATORS[name])
+    X = data_of(estimator)
+    with pytest.raises(type(error), match="no"):
+        estimator.set_callbacks(Failing(error)).fit(X)
+    estimator.set_callbacks()
+    want = clone(estimator).set_params(max_iter=2).fit(X).set_params(max_iter=N_PASSES)
+    assert seen(estimator) == seen(want)
+    assert not [name for name in vars(estimator) if "callback" in name]
+
+
+def test_other_data_of_a_warm_fit_change_nothing_if_it_fails(monkeypatch):
+    for name in ("LDA memoized", "mixture memoized", "alias"):
+        estimator = clone(ESTIMATORS[name]).set_params(warm_start=True)
+        X = data_of(estimator)
+        estimator.fit(X)
+        want = deepcopy(estimator).fit(X)
+        before = seen(estimator)
+        estimator.set_callbacks(Interrupting())
+        with pytest.raises(KeyboardInterrupt):
+            estimator.fit(X[::2])
+        assert seen(estimator.set_callbacks()) == before
+        assert seen(estimator.fit(X)) == seen(want)
+
+
+class Interrupting(Failing):
+    """A callback that interrupts the first pass."""
+
+    def __init__(self):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        if context.task_name == "lap":
+            raise KeyboardInterrupt
+
+
+def test_a_stream_that_is_interrupted_counts_a_batch_once():
+    lda = AliasLDA(5, random_state=0).partial_fit(COUNTS[:30])
+    want = deepcopy(lda).partial_fit(COUNTS[30:])
+    n_lines = lines_of(lambda: deepcopy(lda).partial_fit(COUNTS[30:]))
+    run(lambda: lda.partial_fit(COUNTS[30:]), n_lines - 40, KeyboardInterrupt())
+    lda.partial_fit(COUNTS[30:])
+    assert lda._fit_state.tokens.n_tokens == want._fit_state.tokens.n_tokens == COUNTS.sum()
+
+
+def test_a_failed_refit_leaves_the_model_to_the_stream():
+    X = POINTS
+    mixture = SparseMixture(3, random_state=0, max_iter=5).fit(X)
+    want = deepcopy(mixture).partial_fit(X[:40])
+    singular = np.repeat(X[:2], 20, axis=0) * 1e3
+    mixture.set_params(estimation="ml", reg_covar=0)
+    with pytest.raises(ValueError, match="positive definite"), pytest.warns(UserWarning):
+        mixture.fit(np.column_stack([singular, singular]))
+    mixture.set_params(estimation="bayes", reg_covar=1e-6).partial_fit(X[:40])
+    assert seen(mixture) == seen(want)
+
+
+def test_of_several_starts_the_best_is_left():
+    starts = [SparseMixture(6, random_state=s, max_iter=8, tol=0).fit(POINTS) for s in range(6)]
+    bounds = [start.lower_bound_ for start in starts]
+    assert max(bounds) - min(bounds) > 1  # or nothing is shown
+    # An interruption in the second pass of the second start, which is worse by then.
+    mixture = SparseMixture(6, n_init=2, max_iter=8, tol=0, random_state=0)
+    whole = clone(mixture).set_params(n_init=1).fit(POINTS)
+    interrupting = Failing(KeyboardInterrupt())
+    interrupting.on_fit_task_end = lambda estimator, context: _interrupt_at(context, 9)
+    with pytest.raises(KeyboardInterrupt):
+        mixture.set_callbacks(interrupting).fit(POINTS)
+    assert mixture.lower_bound_ >= whole.lower_bound_
+    assert mixture.n_iter_ in (8, 2)
+
+
+def _interrupt_at(context, lap):
+    if context.task_name == "lap" and context.task_id == lap:
+        raise KeyboardInterrupt
+
+
+def test_each_start_has_its_own_patience(monkeypatch):
+    given = iter([5, 4, 4] + [1, 2, 3, 2, 2])
+    monkeypatch.setattr(SparseMixture, "score", lambda self, X: next(given))
+    stopping = EarlyStopping(POINTS, patience=2)
+    mixture = SparseMixture(6, n_init=2, max_iter=8, tol=0, random_state=0)
+    mixture.set_callbacks(stopping).fit(POINTS)
+    assert [row["n_iter"] for row in stopping.get_logs()] == [1, 2, 3, 1, 2, 3, 4, 5]
+    # The start of the higher bound is kept, at its own best pass.
+    seeds = np.random.RandomState(0)
+    ends = []
+    for n_passes in (3, 5):
+        one = clone(mixture).set_params(n_init=1, max_iter=n_passes, random_state=seeds)
+        ends.append(one.fit(POINTS).lower_bound_)
+    assert mixture.n_iter_ == (1, 3)[int(np.argmax(ends))]
+
+
+# ---------------------------------------------------------------------- workers that die
+
+
+def die_in_a_worker():
+    if multiprocessing.current_process().name != "MainProcess":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def deadly_step(deadly):
+    """The local step of topics; where the file exists, workers die of it."""
+    step = _allocation._local_step
+
+    def local_step(*args, **kwargs):
+        if os.path.exists(deadly):
+            die_in_a_worker()
+        return step(*args, **kwargs)
+
+    return local_step
+
+
+def make_deadly(deadly):
+    """An observation model of which workers die where the file exists."""
+
+    class Deadly(Observation):  # here, so that it travels by value
+        def empty(self, n_components):
+            return {"first": np.zeros(n_components)}
+
+        def summarise(self, rows, resp):
+            return {"first": resp.T @ rows[:, 0]}
+
+        def estimate(self, stats):
+            precision = 0.01 + stats.factor * stats["count"]
+            return {"means": (stats.factor * stats["first"] / precision)[:, None]}
+
+        def table(self, estimates, dtype, *, point=False):
+            return estimates["means"].T.astype(dtype)
+
+        def log_likelihood(self, rows, table):
+            if os.path.exists(deadly) and multiprocessing.current_process().name != "MainProcess":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rows[:, :1] * table - 0.5 * table**2
+
+        def data_bound(self, stats, estimates):
+            means = estimates["means"][:, 0]
+            return stats.factor * (means @ stats["first"] - 0.5 * means**2 @ stats["count"])
+
+        def prior_bound(self, estimates):
+            return -0.005 * float((estimates["means"] ** 2).sum())
+
+        def draw(self, attributes, component, size, rng):
+            return attributes["means"][component] + rng.standard_normal((size, 1))
+
+    return lambda estimator, X, sample_weight: Deadly()
+
+
+class Poison(Failing):
+    """A callback after whose second pass workers die."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def on_fit_task_end(self, estimator, context):
+        if context.task_name == "lap" and context.task_id == 1:
+            self.path.touch()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL on Windows")
+@pytest.mark.parametrize("kind", ["topics", "mixture"])
+def test_workers_may_die(kind, tmp_path, monkeypatch):
+    deadly = tmp_path / "deadly"
+    monkeypatch.setattr("sklearn_sparsepost._parallel.CHUNK_SIZE", 100)
+    monkeypatch.setattr("sklearn_sparsepost._parallel.DENSE_CHUNK_SIZE", 100)
+    monkeypatch.setattr("sklearn_sparsepost._parallel.DENSE_CHUNK_ROWS", 20)
+    if kind == "topics":
+        estimator, X = clone(ESTIMATORS["LDA memoized"]), COUNTS
+        monkeypatch.setattr(_allocation, "_local_step", deadly_step(str(deadly)))
+    else:
+        estimator, X = clone(ESTIMATORS["mixture memoized"]), POINTS[:, :1]
+        estimator.set_params(observation=make_deadly(str(deadly)))
+    want = clone(estimator).set_params(max_iter=2).fit(X)
+    whole = clone(estimator).fit(X)
+    estimator.set_params(n_jobs=2).set_callbacks(Poison(deadly))
+    with joblib.parallel_config(backend="loky"), pytest.raises(Exception, match="worker|process"):
+        estimator.fit(X)
+    assert deadly.exists() and estimator.n_iter_ == 2
+    deadly.unlink()
+    name = "components_" if kind == "topics" else "means_"
+    np.testing.assert_array_equal(getattr(estimator, name), getattr(want, name))
+    estimator.set_callbacks().set_params(n_jobs=1, max_iter=1, warm_start=True).fit(X)
+    np.testing.assert_array_equal(getattr(estimator, name), getattr(whole, name))
