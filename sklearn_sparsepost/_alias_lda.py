@@ -334,7 +334,7 @@ class AliasLDA(BaseTopicEstimator):
         value = gibbs.log_likelihood(state) / state.tokens.n_tokens if wanted else np.nan
         after = done - (self.max_iter // 2 if self.burn_in is None else self.burn_in)
         if after > 0 and after % self.sample_every == 0:
-            gibbs.average(state)  # last, since it writes to what the state before holds, too
+            state.take_sample()
         return state, value
 
     def _has_converged(self, state):

@@ -106,9 +106,14 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             dtype = np.float32 if exact else np.float64
         return X, np.dtype(dtype)
 
+    def _new_seeds(self, n_starts):
+        """One integer for each start, that every random stream of its fit is keyed by."""
+        rng = check_random_state(self.random_state)
+        return [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(n_starts)]
+
     def _new_seed(self):
-        """One integer that every random stream of a fit is keyed by."""
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        """The integer of one start."""
+        return self._new_seeds(1)[0]
 
     # ------------------------------------------------------------------ whole passes only
 

@@ -241,7 +241,8 @@ class GibbsState:
         """Have the tokens counted anew, and forget the average."""
         self._counts = None  # until somebody asks for them
         self.count_topics()
-        self.total = None  # counts summed over samples, (n_features, n_components)
+        self.total = None  # all samples but perhaps the last one, flat, and how many these are
+        self.last = None  # the last sample, as lists
         self.n_averaged = 0
 
     def count_topics(self):
@@ -265,7 +266,7 @@ class GibbsState:
         return self._counts
 
     def next(self):
-        """A copy for the next sweep, which may write to what it holds but for the average.
+        """A copy for the next sweep.
 
         The counts are lent: where a sweep fails, those of this state are made anew.
         """
@@ -313,11 +314,35 @@ class GibbsState:
         new.report = dict(self.report)
         return new
 
+    def take_sample(self):
+        """Add the present counts to the average."""
+        self._add_last()
+        self.last = self.counts.to_lists()
+        self.n_averaged += 1
+
     def mean_counts(self):
         """Counts of words in topics, averaged over samples, or the present ones."""
+        shape = len(self.tokens.size), len(self.alpha)
         if self.n_averaged:
-            return self.total / np.float32(self.n_averaged)
-        return _add_to(self.counts, np.zeros((len(self.tokens.size), len(self.alpha))))
+            self._add_last()
+            return self.total[:-1].reshape(shape) / np.float32(self.n_averaged)
+        counts = np.zeros(shape)
+        cells, values = _cells(self.counts.to_lists(), len(self.alpha))
+        counts.ravel()[cells] = values
+        return counts
+
+    def _add_last(self):
+        """Add the last sample to the sum of those before.
+
+        The state before shares the sum. Its own samples are all in it or all but the last, and the
+        last entry says which, since that is written together with the others.
+        """
+        if self.total is None:
+            size = len(self.tokens.size) * len(self.alpha)
+            self.total = np.zeros(size + 1, dtype=np.float32)
+        if self.total[-1] < self.n_averaged:
+            cells, values = _cells(self.last, len(self.alpha))
+            self.total[np.append(cells, -1)] += np.append(values, 1)
 
     def __getstate__(self):
         return {**vars(self), "_counts": self.counts.arrays}
@@ -447,16 +472,8 @@ def _single(prior):
     return np.maximum(prior, LEAST_PRIOR).astype(np.float32)
 
 
-def average(state):
-    """Add the present counts to the sum over samples."""
-    if state.total is None:
-        state.total = np.zeros((len(state.tokens.size), len(state.alpha)), dtype=np.float32)
-    _add_to(state.counts, state.total)
-    state.n_averaged += 1
-
-
-def _add_to(counts, table):
-    """Add counts to a dense table, (n_features, n_components), and return it."""
-    row_ptr, topics, values = counts.to_lists()
-    table[np.repeat(np.arange(len(table)), np.diff(row_ptr)), topics] += values
-    return table
+def _cells(lists, n_components):
+    """Where the entries of lists of counts are in a flat table, and their values."""
+    row_ptr, topics, values = lists
+    rows = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
+    return rows * n_components + topics, values

@@ -566,7 +566,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             rows_per_step = self._rows_per_step(X.shape[0])
             model = self._model(dtype, n_components, rows_per_step, n_slots, parts)
             n_starts = 1 if goes_on else self.n_init
-            seeds = iter([self._new_seed() for _ in range(n_starts)])
+            seeds = iter(self._new_seeds(n_starts))
 
             def begin():
                 if goes_on:
