@@ -221,8 +221,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         (n_components, n_features), for "bernoulli" of (n_components, n_features, 2).
 
     n_components_ : int
-        Number of components in use: those that half an observation or more is expected in. After
-        merges the other attributes have fewer components than `n_components`, too.
+        Number of components in use: those that half an observation or more is expected in, after
+        :meth:`partial_fit` of `total_samples`. After merges the other attributes have fewer
+        components than `n_components`, too.
 
     bound_history_ : ndarray of shape (`n_iter_`,)
         Evidence lower bound of the training data after each pass, in nats, exact for L-sparse
@@ -787,9 +788,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             found["weight_concentration_prior_"] = self._allocation.prior
             split = concentration.ndim == 2
             found["weight_concentration_"] = tuple(concentration.T) if split else concentration
-        # In use: half an observation of average weight is the least.
+        # In use: half an observation of average weight is the least; a ratio, so without factor.
         least = 0.5 * state.stats["total_weight"] / max(state.stats["n_samples"], 1)
-        found["n_components_"] = int((state.stats["count"] >= least).sum())
+        found["n_components_"] = int((state.stats.value("count") >= least).sum())
         found["bound_history_"] = np.array(state.history)
         found["lower_bound_"] = float(state.history[-1]) if state.history else -np.inf
         found["converged_"] = self._has_converged(state) if state.history else False

@@ -95,7 +95,7 @@ class MultinomialCounts(_Discrete):
         }
 
     def _counts(self, stats):
-        return np.maximum(stats.factor * stats["counts"], 0)
+        return np.maximum(stats.value("counts"), 0)
 
     def estimate(self, stats):
         """Prior plus counts."""
@@ -156,8 +156,8 @@ class Bernoulli(_Discrete):
         return np.maximum(log_p, LEAST_LOG_BIT) if self.estimation == "ml" else log_p
 
     def _counts(self, stats):
-        count = stats.factor * stats["count"]
-        ones = np.clip(stats.factor * stats["ones"], 0, count[:, None])
+        count = stats.value("count")
+        ones = np.clip(stats.value("ones"), 0, count[:, None])
         return np.stack([ones, count[:, None] - ones], axis=-1)
 
     def estimate(self, stats):

@@ -68,12 +68,12 @@ class _Gaussian(Observation):
 
     def _moments(self, stats):
         """Counts, means of the data and of the posterior, and precisions of the latter."""
-        count = stats.factor * stats["count"]
+        count = stats.value("count")
         beta = self.beta + count
         if self.assume_centered:
             zeros = np.zeros((len(count), self.n_features))
             return count, zeros, zeros, beta
-        first = stats.factor * stats["first"]
+        first = stats.value("first")
         held = count > 0
         average = np.divide(first, count[:, None], out=np.zeros_like(first), where=held[:, None])
         mean = self.beta * self.mean + first
@@ -113,7 +113,7 @@ class _Gaussian(Observation):
 
     def data_bound(self, stats, estimates):
         """E[log p(x | z, mu, Lambda)]."""
-        count = stats.factor * stats["count"]
+        count = stats.value("count")
         quadratic = self._quadratic(stats, estimates)
         return float((count * self._constant(estimates, False) - 0.5 * quadratic).sum())
 
@@ -205,7 +205,7 @@ class FullGaussian(_Gaussian):
     def estimate(self, stats):
         """Posterior parameters (Bishop, 10.60 - 10.63)."""
         count, average, mean, beta = self._moments(stats)
-        scale = stats.factor * stats["second"]
+        scale = stats.value("second")
         if not self.assume_centered:
             scale -= np.einsum("k,ki,kj->kij", count, average, average)
             gap = average - self.mean
@@ -261,9 +261,9 @@ class FullGaussian(_Gaussian):
     def _quadratic(self, stats, estimates):
         """Sum over data of (x - mu)^T E[Lambda] (x - mu), a component."""
         factors = estimates["precisions_cholesky"]
-        second = stats.factor * stats["second"]
+        second = stats.value("second")
         if not self.assume_centered:
-            count, first = stats.factor * stats["count"], stats.factor * stats["first"]
+            count, first = stats.value("count"), stats.value("first")
             cross = first[:, :, None] * estimates["means"][:, None, :]
             second -= cross + np.swapaxes(cross, 1, 2)
             mean = estimates["means"]
@@ -394,7 +394,7 @@ class AxisGaussian(_Gaussian):
     def estimate(self, stats):
         """Posterior parameters."""
         count, average, mean, beta = self._moments(stats)
-        scale = stats.factor * stats["second"]
+        scale = stats.value("second")
         if not self.assume_centered:
             scale -= count[:, None] * self._share(average**2)
             np.maximum(scale, 0, out=scale)
@@ -436,10 +436,10 @@ class AxisGaussian(_Gaussian):
         return ((gap * estimates["precisions_cholesky"]) ** 2).sum(axis=1)
 
     def _quadratic(self, stats, estimates):
-        second = stats.factor * stats["second"]
+        second = stats.value("second")
         if not self.assume_centered:
             mean = estimates["means"]
-            first, count = stats.factor * stats["first"], stats.factor * stats["count"]
+            first, count = stats.value("first"), stats.value("count")
             second -= self._share(2 * first * mean - count[:, None] * mean**2)
         return self.shared * (second * estimates["precisions_cholesky"] ** 2).sum(axis=1)
 

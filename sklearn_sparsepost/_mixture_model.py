@@ -187,7 +187,7 @@ class MixtureModel:
         if self._last is not None and self._last[0] is stats and self._last[1] == stats.version:
             return self._last[2]
         estimates = self.observation.estimate(stats)
-        found = estimates, self.allocation.estimate(stats.factor * stats["count"])
+        found = estimates, self.allocation.estimate(stats.value("count"))
         self._last = stats, stats.version, found
         return found
 
@@ -248,7 +248,7 @@ class MixtureModel:
             estimates, concentration = self.estimate(stats if at is None else at)
             return (
                 stats.factor * (stats["entropy"] + stats["base"])
-                + self.allocation.bound(stats.factor * stats["count"], concentration)
+                + self.allocation.bound(stats.value("count"), concentration)
                 + self.observation.data_bound(stats, estimates)
                 + self.observation.prior_bound(estimates)
             )

@@ -64,7 +64,7 @@ def choose_pairs(model, corpus, state, rng):
     overlap /= size[:, None] * size
     np.fill_diagonal(overlap, -1)
     partner = topl_weights(overlap, 1)[0][:, 0].astype(np.intp)
-    count = state.stats.factor * state.stats["count"]
+    count = state.stats.value("count")
     idle = count < 1
     partner[idle] = np.argmax(count)
     pairs = np.sort(np.stack([np.arange(K), partner], axis=1), axis=1)
@@ -172,7 +172,7 @@ def merge_components(model, state, bound):
         kept, absorbed = sorted(position[pair].tolist())
         if _gain(model, state.stats, kept, absorbed, slot) < -HOPELESS * abs(bound):
             continue
-        least = state.stats.factor * state.stats["count"][[kept, absorbed]].min()
+        least = state.stats.value("count")[[kept, absorbed]].min()
         trial = _merged(state.stats, kept, absorbed, slot)
         found = model.global_bound(trial)
         # The bound may not notice that a component without data is gone.
@@ -195,11 +195,11 @@ def merge_components(model, state, bound):
 def _gain(model, stats, kept, absorbed, slot):
     """By how much a merge raises the bound, from the terms of its two components."""
     both = stats.reorder(np.array([kept, absorbed]))
-    before = stats.factor * stats["count"]
+    before = stats.value("count")
     after = before.copy()
     after[kept] += after[absorbed]
     after = np.delete(after, absorbed)
-    gain = -stats.factor * stats["merge_loss"][slot]
+    gain = -stats.value("merge_loss")[slot]
     for part, count, sign in ((both.merge(0, 1), after, 1), (both, before, -1)):
         estimates = model.observation.estimate(part)
         gain += sign * model.observation.data_bound(part, estimates)
@@ -228,7 +228,7 @@ def choose_targets(state, n_batches):
     """Components whose removal is worth tracking in the coming pass: the smallest with data."""
     n_bytes = n_batches * sum(array.nbytes for array in state.stats.arrays.values())
     n_targets = max(1, min(N_TARGETS, TARGET_BYTES // n_bytes))
-    count = state.stats.factor * state.stats["count"]
+    count = state.stats.value("count")
     order = np.argsort(count, kind="stable")
     order = order[count[order] >= NOTHING]
     return order[:n_targets].tolist() if len(order) > 1 else []

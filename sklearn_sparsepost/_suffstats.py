@@ -120,8 +120,7 @@ def sum_of_chunks(parts):
 class SuffStats:
     """Named arrays with a component axis, and named scalars, that add, scale and lose components.
 
-    A common factor is kept aside, so that scaling costs nothing: the value of an entry is
-    ``factor * stats[name]``.
+    A common factor is kept aside, so that scaling costs nothing: :meth:`value` has it in.
 
     Parameters
     ----------
@@ -142,6 +141,10 @@ class SuffStats:
 
     def __getitem__(self, name):
         return self.arrays[name] if name in self.arrays else self.scalars[name]
+
+    def value(self, name):
+        """The value of an entry, the common factor included, as a new array or a number."""
+        return self.factor * self[name]
 
     def copy(self):
         """A copy that shares nothing."""

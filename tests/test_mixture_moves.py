@@ -56,6 +56,19 @@ def test_a_process_without_moves_keeps_its_components(three):
     np.testing.assert_allclose(mixture.weights_.sum(), 1)
 
 
+def test_components_in_use_after_online_learning(three):
+    mixture = process(
+        20, learning_method="online", learning_offset=1, batch_size=20, max_iter=30, tol=0
+    ).fit(three)
+    held = np.bincount(mixture.predict(three), minlength=20) > 0
+    assert mixture.n_components_ == held.sum() < 20
+    assert mixture.weights_[held].sum() > 0.99
+    # Weights of samples have no part in it.
+    weight = np.full(600, 7.0)
+    mixture.set_params(total_samples=600).partial_fit(three, sample_weight=weight)
+    assert mixture.n_components_ == held.sum()
+
+
 def _forgetting(parts):
     """`SparseMixture._new_state`, after which nothing is noted."""
     plain = SparseMixture._new_state
