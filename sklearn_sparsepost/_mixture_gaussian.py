@@ -271,7 +271,7 @@ class FullGaussian(_Gaussian):
         return np.einsum("kij,kij->k", second @ factors, factors, optimize=True)
 
     def table(self, estimates, dtype, *, point=False):
-        """Constants, padded factors, whitened means, and what the search needs."""
+        """Constants, padded factors, whitened means, and what is to be settled."""
         factors = estimates["precisions_cholesky"]
         offset = np.einsum("ki,kij->kj", estimates["means"], factors)
         truncated = self.n_neighbors is not None and self.n_neighbors < len(factors)
@@ -282,9 +282,9 @@ class FullGaussian(_Gaussian):
             "constant": self._constant(estimates, point),
             "factors": padded(factors, dtype),
             "offset": padded(offset, dtype),
-            "search": GaussianSearch(estimates, self.n_jobs)
-            if searches and not (point or truncated)
-            else None,
+            "search": None,
+            # What `settle` makes a search or neighbours of.
+            "estimates": estimates if searches else None,
             "affinity": self._affinity(estimates) if truncated and not point else None,
         }
 
@@ -311,12 +311,14 @@ class FullGaussian(_Gaussian):
         return out
 
     def settle(self, table, log_weights):
-        """Put the search's components in order, or find each component's neighbours."""
+        """Build the search if it pays, or find each component's neighbours."""
         constant = log_weights + table["constant"]
-        if table["search"] is not None:
-            table["search"].order(constant)
-        if table["affinity"] is not None:
-            nearness = table.pop("affinity") + constant.astype(np.float32)
+        estimates, affinity = table.pop("estimates"), table.pop("affinity")
+        if estimates is not None:
+            share = np.exp(log_weights - log_weights.max())
+            table["search"] = GaussianSearch(estimates, constant, share / share.sum(), self.n_jobs)
+        if affinity is not None:
+            nearness = affinity + constant.astype(np.float32)
             np.fill_diagonal(nearness, np.finfo(np.float32).max)  # each is its own neighbour
             table["neighbours"] = topl_weights(nearness, self.n_neighbors)[0]
 

@@ -44,14 +44,13 @@ def test_best_weights_block_by_block(dtype, centred, block):
     estimates = {
         "covariances": half @ half.transpose(0, 2, 1) / D,
         "means": means,
-        "degrees_of_freedom": rng.uniform(1, 9, 50),
     }
     factors = estimates["covariances"].copy()
     assert kernels.invert_factors(factors)
     offset = np.einsum("kd,kdp->kp", means, factors)
     constant = rng.normal(scale=5, size=50)
-    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, None)
-    search.order(constant)
+    share = rng.dirichlet(np.ones(50))
+    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, constant, share, None)
     white, far = search.coordinates(rows)
     assert not len(far)
     index = np.argsort(rng.random((N, 50)), axis=1)[:, :level].astype(np.int32)

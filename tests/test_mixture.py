@@ -244,6 +244,21 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
         assert (np.diff(index.astype(int), axis=1) > 0).all()
 
 
+@pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_search_in_predictions_of_any_estimation(estimation, level, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(2000, 20))
+    options = {"estimation": estimation, "sparsity_level": level, "max_iter": 3, "tol": 0}
+    # The last component's start is no observation's nearest, so that "ml" gives it no weight.
+    starts = np.concatenate([X[:19], np.full((1, 20), 100.0)])
+    mixture = SparseMixture(20, means_init=starts, random_state=0, **options)
+    labels, resp = mixture.fit_predict(X), mixture.predict_proba(X)
+    assert (mixture.weights_ == 0).any() == (estimation == "ml")
+    monkeypatch.setattr(GaussianSearch, "pays", lambda *_: False)
+    np.testing.assert_array_equal(mixture.predict(X), labels)
+    np.testing.assert_allclose(mixture.predict_proba(X), resp, rtol=1e-9)
+
+
 def test_search_where_single_precision_overflows(patches):
     mixture = SparseMixture(40, assume_centered=True, max_iter=2, random_state=0).fit(patches)
     model = mixture._model(patches.dtype, 40, len(patches))
