@@ -124,19 +124,29 @@ class Change:
         self.arrays = arrays
         self.entropy = entropy
 
+    def add(self, other):
+        """Add another change, in place."""
+        which = np.union1d(self.which, other.which)
+        if len(which) > len(self.which):
+            at = np.searchsorted(which, self.which)
+            for name, array in self.arrays.items():
+                self.arrays[name] = np.zeros((len(which), *array.shape[1:]))
+                self.arrays[name][at] = array
+            self.which = which
+        at = np.searchsorted(which, other.which)
+        for name, array in other.arrays.items():
+            self.arrays[name][at] += array
+        self.entropy += other.entropy
+
     @classmethod
     def sum(cls, changes):
-        """The sum of at least one."""
-        which = np.unique(np.concatenate([change.which for change in changes]))
-        total = {
-            name: np.zeros((len(which), *array.shape[1:]))
-            for name, array in changes[0].arrays.items()
-        }
-        for change in changes:
-            at = np.searchsorted(which, change.which)
-            for name, array in change.arrays.items():
-                total[name][at] += array
-        return cls(which, total, sum(change.entropy for change in changes))
+        """The sum of at least one, all of which stay as they are."""
+        first, *others = changes
+        arrays = {name: array.copy() for name, array in first.arrays.items()}
+        total = cls(first.which, arrays, first.entropy)
+        for change in others:
+            total.add(change)
+        return total
 
     def apply(self, stats, removed):
         """Statistics with this change, and without the component that it empties."""
@@ -253,17 +263,15 @@ def delete_component(model, state, bound):
     """
     best = None
     for slot, target in enumerate(model.targets):
-        parts = {
-            b: [changes[slot] for _, changes in kept if changes] for b, kept in state.local.items()
-        }
-        whole = Change.sum([change for part in parts.values() for change in part])
-        trial = whole.apply(state.stats, target)
+        # The first chunk of a batch has what all of them change.
+        parts = {b: kept[0][1][slot] for b, kept in state.local.items()}
+        trial = Change.sum(parts.values()).apply(state.stats, target)
         found = model.global_bound(trial)
         if found > bound:
             best, bound = (parts, target, trial), found
     if best is not None:
         parts, target, trial = best
-        _remember(model, state, lambda seen, b: Change.sum(parts[b]).apply(seen, target))
+        _remember(model, state, lambda seen, b: parts[b].apply(seen, target))
         state.stats = trial
     return bound
 

@@ -1,5 +1,7 @@
 """Merges: exact scores, rising bounds, and the number of components found."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -238,6 +240,26 @@ def test_deletes_alone_remove_components_and_raise_the_bound(three, method, leve
             total.add(memo)
         for name in total.arrays:
             np.testing.assert_allclose(total[name], state.stats[name], rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("method, n_kept", [("batch", 1), ("memoized", 3)])
+def test_changes_of_deletes_are_summed_as_they_come(three, method, n_kept, monkeypatch):
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 16)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 16 * 16)
+    alive, most = weakref.WeakSet(), 0
+    plain = moves.Change.__init__
+
+    def note(change, *args):
+        nonlocal most
+        plain(change, *args)
+        alive.add(change)
+        most = max(most, len(alive))
+
+    monkeypatch.setattr(moves.Change, "__init__", note)
+    mixture = process(15, learning_method=method, n_batches=3, max_iter=4, tol=0).fit(three)
+    assert len(mixture.weights_) < 15  # some were deleted
+    # One of each target a batch, and those of the chunk that has just been computed.
+    assert 0 < most <= (n_kept + 1) * moves.N_TARGETS
 
 
 def test_merges_of_counts():
