@@ -60,7 +60,7 @@ def choose_pairs(model, corpus, state, rng):
         resp = np.exp(resp - resp.max(axis=1, keepdims=True))
         resp /= resp.sum(axis=1, keepdims=True)
         overlap = resp.T @ resp
-    size = np.sqrt(np.diag(overlap)) + np.finfo(float).tiny
+    size = np.maximum(np.sqrt(np.diag(overlap)), 1e-100)  # its products do not underflow
     overlap /= size[:, None] * size
     np.fill_diagonal(overlap, -1)
     partner = topl_weights(overlap, 1)[0][:, 0].astype(np.intp)
@@ -182,7 +182,8 @@ def merge_components(model, state, bound):
         kept, absorbed = sorted(position[pair].tolist())
         if _gain(model, state.stats, kept, absorbed, slot) < -HOPELESS * abs(bound):
             continue
-        least = state.stats.value("count")[[kept, absorbed]].min()
+        count = state.stats.value("count")[position[pair]]
+        emptied, least = pair[int(count.argmin())], max(count.min(), 0.0)
         trial = _merged(state.stats, kept, absorbed, slot)
         found = model.global_bound(trial)
         # The bound may not notice that a component without data is gone.
@@ -195,11 +196,22 @@ def merge_components(model, state, bound):
             lambda seen, b, pair=(kept, absorbed), slot=slot: _merged(seen, *pair, slot),
         )
         state.stats, bound = trial, found
-        if least >= NOTHING:
-            touched.update(pair)
+        # What moves without being noticed changes no other loss of who gets it: many may.
+        noticed = _most_entropy(least, state.stats.value("total_weight")) > ROUNDING * abs(bound)
+        touched.update(pair if noticed else [emptied])
         position[position == absorbed] = kept
         position[position > absorbed] -= 1
     return bound
+
+
+def _most_entropy(amount, total):
+    """The most by which moving responsibilities of a sum changes another merge's entropy loss.
+
+    With ``h(x) = x log x`` a row's loss ``h(a + b) - h(a) - h(b)`` rises with `a`, for
+    ``a + b <= 1`` and `a` rising by `e` by ``h(1 + e) - h(e) <= 2 e - h(e)`` or less, which is
+    concave in `e`: at most if all rows, of weight `total`, share the amount equally.
+    """
+    return 2 * amount - xlogy(amount, amount / total)
 
 
 def _gain(model, stats, kept, absorbed, slot):

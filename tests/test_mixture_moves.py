@@ -172,6 +172,21 @@ def test_entropy_losses_are_written_out_sums(three):
 
 
 @pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_one_pass_is_rid_of_all_empty_components(three, method, level):
+    means = np.concatenate([[[0, 0], [12, 12], [24, 24]], np.full((12, 2), 1e3)])
+    mixture = process(15, means_init=means, sparsity_level=level, learning_method=method)
+    # A fourth one gets what three do not keep.
+    assert len(mixture.set_params(max_iter=1).fit(three).weights_) <= min(level + 2, 4)
+
+
+def test_bound_rises_where_a_pair_names_an_emptied_component():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    X[:100] += 4
+    assert np.diff(process(20, tol=0, max_iter=4).fit(X).bound_history_).min() > 0
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
 @pytest.mark.parametrize("level", [1, 2, None])
 def test_changes_of_deletes_are_written_out_sums(three, method, level, monkeypatch):
     monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
