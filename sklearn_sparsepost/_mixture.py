@@ -819,9 +819,11 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """Components and responsibilities of rows, (index, resp) a chunk, and the type."""
         check_is_fitted(self)
         X, dtype = self._validate_rows(X, reset=False)
-        model = self._model(dtype, len(self.weights_), X.shape[0])
+        # In double: its rounding is far below what the search allows for, so that weights that
+        # are nearly the same do not show whether the rows were enough for it.
+        model = self._model(np.float64, len(self.weights_), X.shape[0])
         step = partial(infer_rows, model=model, globals_=model.tables(*self._fitted_parts()))
-        return self._corpus(X, dtype).map(step, whole_plan(X)), dtype
+        return self._corpus(X, np.float64).map(step, whole_plan(X)), dtype
 
     @property
     def precisions_(self):

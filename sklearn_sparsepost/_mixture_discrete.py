@@ -6,6 +6,7 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 import numpy as np
 from scipy.special import gammaln, psi
 
+from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._suffstats import TopicCounts
 from sklearn_sparsepost.observations import Observation
 
@@ -168,14 +169,15 @@ class Bernoulli(_Discrete):
         """Coefficients of 1 and x."""
         log_p = self._log_probabilities(estimates["concentration"], point)
         return {
-            "constant": log_p[..., 1].sum(axis=1),
+            "constant": log_p[..., 1].sum(axis=1).astype(dtype),
             "linear": np.ascontiguousarray((log_p[..., 0] - log_p[..., 1]).T, dtype=dtype),
         }
 
     def log_likelihood(self, rows, table):
         """One product of all rows with all components."""
-        out = rows @ table["linear"]
-        out += table["constant"].astype(out.dtype)
+        out = np.empty((rows.shape[0], len(table["constant"])), dtype=rows.dtype)
+        rows = np.ascontiguousarray(rows)
+        kernels.products(rows, table["linear"], table["constant"], out)
         return out
 
     def attributes(self, estimates):

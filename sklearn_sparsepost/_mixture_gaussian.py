@@ -303,11 +303,15 @@ class FullGaussian(_Gaussian):
 
     def log_likelihood(self, rows, table):
         """Constant - |P^T (x - mu)|^2 / 2."""
+        return self._weights(rows, table, 0.0)
+
+    def _weights(self, rows, table, log_weights):
+        """One sum of all constants, rounded once, as in the search: no bit tells the two apart."""
         factors = table["factors"]
         out = np.empty((rows.shape[0], len(factors)), dtype=rows.dtype)
         rows = np.ascontiguousarray(rows)
-        kernels.half_squares(rows, factors, table["offset"], out)
-        out += table["constant"].astype(out.dtype)
+        constant = log_weights + table["constant"]
+        kernels.all_weights(rows, factors, table["offset"], constant, out)
         return out
 
     def settle(self, table, log_weights):
@@ -446,25 +450,23 @@ class AxisGaussian(_Gaussian):
         return self.shared * (second * estimates["precisions_cholesky"] ** 2).sum(axis=1)
 
     def table(self, estimates, dtype, *, point=False):
-        """Coefficients of 1, x and x^2."""
+        """Coefficients of 1, and of x^2 below those of x if any."""
         precision = estimates["precisions_cholesky"] ** 2
         mean = estimates["means"]
         constant = self._constant(estimates, point) - 0.5 * (precision * mean**2).sum(axis=1)
-        precision = np.broadcast_to(precision, mean.shape)
-        return {
-            "constant": constant,
-            # Terms that nearly cancel where variances are small: in double, whatever the data are.
-            "linear": np.ascontiguousarray((precision * mean).T),
-            "quadratic": np.ascontiguousarray(-0.5 * precision.T),
-        }
+        # Terms that nearly cancel where variances are small: in double, whatever the data are.
+        columns = -0.5 * np.broadcast_to(precision, mean.shape)
+        if not self.assume_centered:
+            columns = np.concatenate([precision * mean, columns], axis=1)
+        return {"constant": constant, "columns": np.ascontiguousarray(columns.T)}
 
     def log_likelihood(self, rows, table):
-        """Two products of all rows with all components."""
+        """One product of all rows and their squares with all components."""
         exact = rows.astype(np.float64, copy=False)
-        out = np.square(exact) @ table["quadratic"]
-        if not self.assume_centered:
-            out += exact @ table["linear"]
-        out += table["constant"]
+        squares = np.square(exact, order="C")
+        exact = squares if self.assume_centered else np.concatenate([exact, squares], axis=1)
+        out = np.empty((rows.shape[0], len(table["constant"])))
+        kernels.products(exact, table["columns"], table["constant"], out)
         return out.astype(rows.dtype, copy=False)
 
     def priors(self):
