@@ -38,6 +38,7 @@ from sklearn_sparsepost._moves import (
     merge_components,
 )
 from sklearn_sparsepost._parallel import whole_plan
+from sklearn_sparsepost.observations import Observation
 
 # Rows of responsibilities or likelihoods at a time, times components.
 BLOCK_SIZE = 1 << 20
@@ -76,7 +77,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     observation : {"gaussian", "multinomial", "bernoulli"} or callable, default="gaussian"
         What observations look like inside a component: real vectors, counts (dense or CSR), or
         vectors of 0 and 1. A callable ``observation(estimator, X, sample_weight)`` returns a model
-        of your own.
+        of your own, an :class:`~sklearn_sparsepost.observations.Observation`.
 
     covariance_type : {"full", "diag", "spherical"}, default="full"
         Covariances of the Gaussians.
@@ -391,12 +392,14 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     # ------------------------------------------------------------------ data and models
 
-    def _validate_rows(self, X, *, reset):
-        """The data, and the type to compute in."""
-        if self.observation == "multinomial":
-            return self._validate_counts(X, reset=reset)
+    def _validate_rows(self, X, *, reset, dtype=None):
+        """The data, and the type to compute in: integers in `dtype`, or as large ones need."""
+        # What was fitted says what its rows look like, whatever the parameter is by now.
+        observation = self.observation if reset else self._fitted_as["observation"]
+        if observation == "multinomial":
+            return self._validate_counts(X, reset=reset, dtype=dtype)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
-        if self.observation == "bernoulli":
+        if observation == "bernoulli":
             other = (X != 0) & (X != 1)
             if other.any():
                 row = int(np.flatnonzero(other.any(axis=1))[0])
@@ -413,7 +416,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     def _new_observation(self, corpus):
         """The observation model, its priors from the data where they are not given."""
         if callable(self.observation):
-            return self.observation(self, corpus.X, corpus.weight)
+            found = self.observation(self, corpus.X, corpus.weight)
+            if not isinstance(found, Observation):
+                raise ValueError(
+                    f"observation={self.observation!r} must return an instance of "
+                    f"sklearn_sparsepost.observations.Observation, got {found!r}"
+                )
+            return found
         D = corpus.X.shape[1]
         if self.observation == "gaussian":
             return self._new_gaussian(corpus)
@@ -546,7 +555,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         corpus = self._corpus(X, dtype, sample_weight)
         self._check_samples(X)
         if goes_on:
-            self._check_warm_start()
+            self._check_warm_start(corpus)
         else:
             self._observation = self._new_observation(corpus)
             self._allocation = self._new_allocation()
@@ -588,12 +597,12 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         names += ("weight_concentration_prior_type",)
         return {name: getattr(self, name) for name in names}
 
-    def _check_warm_start(self):
+    def _check_warm_start(self, corpus):
         for name, value in self._structure().items():
-            if value != self._fitted_as[name]:
+            if value != self._fitted_as[name] and not self._same_model(name, corpus):
                 raise ValueError(
                     f"{name}={value!r}, but what is to go on was fitted with "
-                    f"{name}={self._fitted_as[name]!r}"
+                    f"{name}={self._fitted_as[name]!r}, which cannot change"
                 )
         found = len(self.weights_)
         if found > self.n_components or (found < self.n_components and not self._moves):
@@ -601,6 +610,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 f"n_components={self.n_components}, but warm_start=True goes on with "
                 f"{found} fitted components"
             )
+
+    def _same_model(self, name, corpus):
+        """Whether two callables stand for one model, as a function that is defined anew does."""
+        if name != "observation" or not callable(self.observation):
+            return False
+        fitted = callable(self._fitted_as[name])
+        return fitted and type(self._new_observation(corpus)) is type(self._observation)
 
     def _rows_per_step(self, n_samples):
         """How many rows pass between two global steps."""
@@ -687,7 +703,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             self._observation = self._new_observation(corpus)
             self._allocation = self._new_allocation()
         else:
-            self._check_warm_start()
+            self._check_warm_start(corpus)
         n_components = self.n_components if first else len(self.weights_)
         model = self._model(dtype, n_components, X.shape[0])
         if first:
@@ -818,7 +834,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     def _infer(self, X):
         """Components and responsibilities of rows, (index, resp) a chunk, and the type."""
         check_is_fitted(self)
-        X, dtype = self._validate_rows(X, reset=False)
+        X, dtype = self._validate_rows(X, reset=False, dtype=self.weights_.dtype)
         # In double: its rounding is far below what the search allows for, so that weights that
         # are nearly the same do not show whether the rows were enough for it.
         model = self._model(np.float64, len(self.weights_), X.shape[0])
@@ -905,7 +921,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             ``log sum_k weights_[k] p(x | means_[k], covariances_[k])``, over all components.
         """
         check_is_fitted(self)
-        X, dtype = self._validate_rows(X, reset=False)
+        X, dtype = self._validate_rows(X, reset=False, dtype=self.weights_.dtype)
         model = self._model(dtype, len(self.weights_))
         estimates, _ = self._fitted_parts()
         with np.errstate(divide="ignore"):

@@ -96,6 +96,14 @@ class _Gaussian(Observation):
             "precisions_cholesky": self._factors(covariances),
         }
 
+    def _singular(self, what):
+        """The error of components that cannot be inverted, with what helps."""
+        ways = "raise reg_covar or covariance_prior"
+        if self.estimation == "ml":
+            ways = "raise reg_covar, lower n_components, or use a prior"
+            ways += " (estimation='bayes' or 'map')"
+        return ValueError(f"some components have {what}: {ways}")
+
     def _constant(self, estimates, point):
         """E[log N(x | mu, Lambda)] at x = mu."""
         log_det = self._log_det(estimates, point)
@@ -226,10 +234,7 @@ class FullGaussian(_Gaussian):
             lambda held: kernels.invert_factors(factors[held]), len(factors), self.n_jobs
         )
         if not all(found):
-            raise ValueError(
-                "some components have covariances that are not positive definite: raise "
-                "reg_covar, lower n_components, or use a prior (estimation='bayes' or 'map')"
-            )
+            raise self._singular("covariances that are not positive definite")
         return factors
 
     def _point_log_det(self, estimates):
@@ -414,10 +419,7 @@ class AxisGaussian(_Gaussian):
 
     def _factors(self, covariances):
         if not (covariances > 0).all():
-            raise ValueError(
-                "some components have variances of 0: raise reg_covar, lower n_components, or use "
-                "a prior (estimation='bayes' or 'map')"
-            )
+            raise self._singular("variances of 0")
         return 1 / np.sqrt(covariances)
 
     def _point_log_det(self, estimates):
