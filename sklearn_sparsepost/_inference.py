@@ -172,13 +172,14 @@ def _visit(model, corpus, state, b, chunks, keep_local):
     """Statistics of the chunks of a batch; what their next local step starts from is kept."""
     step = model.bind(state.stats, keep_local=keep_local)
     starts = (state.local.get(b) or [None] * len(chunks)) if keep_local else None
-    local = []
+    local, keep = [], getattr(model, "fold_local", list.append)
     for stats, kept in corpus.map(step, chunks, starts):
-        local.append(kept)
+        if keep_local:
+            keep(local, kept)
+        del kept  # or it would be held beside the next
         yield stats
     if keep_local:
-        sum_local = getattr(model, "sum_local", None)
-        state.local[b] = local if sum_local is None else sum_local(local)
+        state.local[b] = local
 
 
 def batch_lap(model, corpus, state, *, keep_local=False, bound=True):

@@ -39,6 +39,7 @@ from sklearn_sparsepost._moves import (
     merge_components,
 )
 from sklearn_sparsepost._parallel import whole_plan
+from sklearn_sparsepost.observations import Observation
 
 # Rows of responsibilities or likelihoods at a time, times components.
 BLOCK_SIZE = 1 << 20
@@ -77,7 +78,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     observation : {"gaussian", "multinomial", "bernoulli"} or callable, default="gaussian"
         What observations look like inside a component: real vectors, counts (dense or CSR), or
         vectors of 0 and 1. A callable ``observation(estimator, X, sample_weight)`` returns a model
-        of your own.
+        of your own, an :class:`~sklearn_sparsepost.observations.Observation`.
 
     covariance_type : {"full", "diag", "spherical"}, default="full"
         Covariances of the Gaussians.
@@ -226,8 +227,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         (n_components, n_features), for "bernoulli" of (n_components, n_features, 2).
 
     n_components_ : int
-        Number of components in use: those that half an observation or more is expected in. After
-        merges the other attributes have fewer components than `n_components`, too.
+        Number of components in use: those that half an observation or more is expected in, after
+        :meth:`partial_fit` of `total_samples`. After merges the other attributes have fewer
+        components than `n_components`, too.
 
     bound_history_ : ndarray of shape (`n_iter_`,)
         Evidence lower bound of the training data after each pass, in nats, exact for L-sparse
@@ -399,12 +401,14 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
     # ------------------------------------------------------------------ data and models
 
-    def _validate_rows(self, X, *, reset):
-        """The data, and the type to compute in."""
-        if self.observation == "multinomial":
-            return self._validate_counts(X, reset=reset)
+    def _validate_rows(self, X, *, reset, dtype=None):
+        """The data, and the type to compute in: integers in `dtype`, or as large ones need."""
+        # What was fitted says what its rows look like, whatever the parameter is by now.
+        observation = self.observation if reset else self._fitted_as["observation"]
+        if observation == "multinomial":
+            return self._validate_counts(X, reset=reset, dtype=dtype)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
-        if self.observation == "bernoulli":
+        if observation == "bernoulli":
             other = (X != 0) & (X != 1)
             if other.any():
                 row = int(np.flatnonzero(other.any(axis=1))[0])
@@ -421,7 +425,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     def _new_observation(self, corpus):
         """The observation model, its priors from the data where they are not given."""
         if callable(self.observation):
-            return self.observation(self, corpus.X, corpus.weight)
+            found = self.observation(self, corpus.X, corpus.weight)
+            if not isinstance(found, Observation):
+                raise ValueError(
+                    f"observation={self.observation!r} must return an instance of "
+                    f"sklearn_sparsepost.observations.Observation, got {found!r}"
+                )
+            return found
         D = corpus.X.shape[1]
         if self.observation == "gaussian":
             return self._new_gaussian(corpus)
@@ -560,7 +570,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             X, dtype = self._validate_rows(X, reset=not goes_on)
             corpus = self._corpus(X, dtype, sample_weight)
             self._check_samples(X)
-            parts = self._parts_to_go_on() if goes_on else self._new_parts(corpus)
+            parts = self._parts_to_go_on(corpus) if goes_on else self._new_parts(corpus)
             n_components = len(self.weights_) if goes_on else self.n_components
             n_slots = self.n_components if self._moves else 0
             rows_per_step = self._rows_per_step(X.shape[0])
@@ -605,13 +615,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         names += ("weight_concentration_prior_type",)
         return {name: getattr(self, name) for name in names}
 
-    def _parts_to_go_on(self):
+    def _parts_to_go_on(self, corpus):
         """The fitted observation model and allocation, if nothing else is asked for by now."""
         for name, value in self._structure().items():
-            if value != self._fitted_as[name]:
+            if value != self._fitted_as[name] and not self._same_model(name, corpus):
                 raise ValueError(
                     f"{name}={value!r}, but what is to go on was fitted with "
-                    f"{name}={self._fitted_as[name]!r}"
+                    f"{name}={self._fitted_as[name]!r}, which cannot change"
                 )
         found = len(self.weights_)
         if found > self.n_components or (found < self.n_components and not self._moves):
@@ -620,6 +630,13 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 f"{found} fitted components"
             )
         return self._observation, self._allocation
+
+    def _same_model(self, name, corpus):
+        """Whether two callables stand for one model, as a function that is defined anew does."""
+        if name != "observation" or not callable(self.observation):
+            return False
+        fitted = callable(self._fitted_as[name])
+        return fitted and type(self._new_observation(corpus)) is type(self._observation)
 
     def _rows_per_step(self, n_samples):
         """How many rows pass between two global steps."""
@@ -709,7 +726,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 self._check_samples(X)
                 parts = self._new_parts(corpus)
             else:
-                parts = self._parts_to_go_on()
+                parts = self._parts_to_go_on(corpus)
             n_components = self.n_components if first else len(self.weights_)
             model = self._model(dtype, n_components, X.shape[0], parts=parts)
             if first:
@@ -816,9 +833,9 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             found["weight_concentration_prior_"] = allocation.prior
             split = concentration.ndim == 2
             found["weight_concentration_"] = tuple(concentration.T) if split else concentration
-        # In use: half an observation of average weight is the least.
+        # In use: half an observation of average weight is the least; a ratio, so without factor.
         least = 0.5 * state.stats["total_weight"] / max(state.stats["n_samples"], 1)
-        found["n_components_"] = int((state.stats["count"] >= least).sum())
+        found["n_components_"] = int((state.stats.value("count") >= least).sum())
         found["bound_history_"] = np.array(state.history)
         found["lower_bound_"] = float(state.history[-1]) if state.history else -np.inf
         found["converged_"] = self._has_converged(state) if state.history else False
@@ -847,10 +864,12 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     def _infer(self, X):
         """Components and responsibilities of rows, (index, resp) a chunk, and the type."""
         check_is_fitted(self)
-        X, dtype = self._validate_rows(X, reset=False)
-        model = self._model(dtype, len(self.weights_), X.shape[0])
+        X, dtype = self._validate_rows(X, reset=False, dtype=self.weights_.dtype)
+        # In double: its rounding is far below what the search allows for, so that weights that
+        # are nearly the same do not show whether the rows were enough for it.
+        model = self._model(np.float64, len(self.weights_), X.shape[0])
         step = partial(infer_rows, model=model, globals_=model.tables(*self._fitted_parts()))
-        return self._corpus(X, dtype).map(step, whole_plan(X)), dtype
+        return self._corpus(X, np.float64).map(step, whole_plan(X)), dtype
 
     @property
     def precisions_(self):
@@ -932,7 +951,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             ``log sum_k weights_[k] p(x | means_[k], covariances_[k])``, over all components.
         """
         check_is_fitted(self)
-        X, dtype = self._validate_rows(X, reset=False)
+        X, dtype = self._validate_rows(X, reset=False, dtype=self.weights_.dtype)
         model = self._model(dtype, len(self.weights_))
         estimates, _ = self._fitted_parts()
         with np.errstate(divide="ignore"):

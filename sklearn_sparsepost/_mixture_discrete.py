@@ -6,6 +6,7 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 import numpy as np
 from scipy.special import gammaln, psi
 
+from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._suffstats import TopicCounts
 from sklearn_sparsepost.observations import Observation
 
@@ -95,7 +96,7 @@ class MultinomialCounts(_Discrete):
         }
 
     def _counts(self, stats):
-        return np.maximum(stats.factor * stats["counts"], 0)
+        return np.maximum(stats.value("counts"), 0)
 
     def estimate(self, stats):
         """Prior plus counts."""
@@ -156,8 +157,8 @@ class Bernoulli(_Discrete):
         return np.maximum(log_p, LEAST_LOG_BIT) if self.estimation == "ml" else log_p
 
     def _counts(self, stats):
-        count = stats.factor * stats["count"]
-        ones = np.clip(stats.factor * stats["ones"], 0, count[:, None])
+        count = stats.value("count")
+        ones = np.clip(stats.value("ones"), 0, count[:, None])
         return np.stack([ones, count[:, None] - ones], axis=-1)
 
     def estimate(self, stats):
@@ -168,14 +169,15 @@ class Bernoulli(_Discrete):
         """Coefficients of 1 and x."""
         log_p = self._log_probabilities(estimates["concentration"], point)
         return {
-            "constant": log_p[..., 1].sum(axis=1),
+            "constant": log_p[..., 1].sum(axis=1).astype(dtype),
             "linear": np.ascontiguousarray((log_p[..., 0] - log_p[..., 1]).T, dtype=dtype),
         }
 
     def log_likelihood(self, rows, table):
         """One product of all rows with all components."""
-        out = rows @ table["linear"]
-        out += table["constant"].astype(out.dtype)
+        out = np.empty((rows.shape[0], len(table["constant"])), dtype=rows.dtype)
+        rows = np.ascontiguousarray(rows)
+        kernels.products(rows, table["linear"], table["constant"], out)
         return out
 
     def attributes(self, estimates):

@@ -68,12 +68,12 @@ class _Gaussian(Observation):
 
     def _moments(self, stats):
         """Counts, means of the data and of the posterior, and precisions of the latter."""
-        count = stats.factor * stats["count"]
+        count = stats.value("count")
         beta = self.beta + count
         if self.assume_centered:
             zeros = np.zeros((len(count), self.n_features))
             return count, zeros, zeros, beta
-        first = stats.factor * stats["first"]
+        first = stats.value("first")
         held = count > 0
         average = np.divide(first, count[:, None], out=np.zeros_like(first), where=held[:, None])
         mean = self.beta * self.mean + first
@@ -96,6 +96,14 @@ class _Gaussian(Observation):
             "precisions_cholesky": self._factors(covariances),
         }
 
+    def _singular(self, what):
+        """The error of components that cannot be inverted, with what helps."""
+        ways = "raise reg_covar or covariance_prior"
+        if self.estimation == "ml":
+            ways = "raise reg_covar, lower n_components, or use a prior"
+            ways += " (estimation='bayes' or 'map')"
+        return ValueError(f"some components have {what}: {ways}")
+
     def _constant(self, estimates, point):
         """E[log N(x | mu, Lambda)] at x = mu."""
         log_det = self._log_det(estimates, point)
@@ -113,7 +121,7 @@ class _Gaussian(Observation):
 
     def data_bound(self, stats, estimates):
         """E[log p(x | z, mu, Lambda)]."""
-        count = stats.factor * stats["count"]
+        count = stats.value("count")
         quadratic = self._quadratic(stats, estimates)
         return float((count * self._constant(estimates, False) - 0.5 * quadratic).sum())
 
@@ -205,7 +213,7 @@ class FullGaussian(_Gaussian):
     def estimate(self, stats):
         """Posterior parameters (Bishop, 10.60 - 10.63)."""
         count, average, mean, beta = self._moments(stats)
-        scale = stats.factor * stats["second"]
+        scale = stats.value("second")
         if not self.assume_centered:
             scale -= np.einsum("k,ki,kj->kij", count, average, average)
             gap = average - self.mean
@@ -226,10 +234,7 @@ class FullGaussian(_Gaussian):
             lambda held: kernels.invert_factors(factors[held]), len(factors), self.n_jobs
         )
         if not all(found):
-            raise ValueError(
-                "some components have covariances that are not positive definite: raise "
-                "reg_covar, lower n_components, or use a prior (estimation='bayes' or 'map')"
-            )
+            raise self._singular("covariances that are not positive definite")
         return factors
 
     def _point_log_det(self, estimates):
@@ -261,9 +266,9 @@ class FullGaussian(_Gaussian):
     def _quadratic(self, stats, estimates):
         """Sum over data of (x - mu)^T E[Lambda] (x - mu), a component."""
         factors = estimates["precisions_cholesky"]
-        second = stats.factor * stats["second"]
+        second = stats.value("second")
         if not self.assume_centered:
-            count, first = stats.factor * stats["count"], stats.factor * stats["first"]
+            count, first = stats.value("count"), stats.value("first")
             cross = first[:, :, None] * estimates["means"][:, None, :]
             second -= cross + np.swapaxes(cross, 1, 2)
             mean = estimates["means"]
@@ -271,7 +276,7 @@ class FullGaussian(_Gaussian):
         return np.einsum("kij,kij->k", second @ factors, factors, optimize=True)
 
     def table(self, estimates, dtype, *, point=False):
-        """Constants, padded factors, whitened means, and what the search needs."""
+        """Constants, padded factors, whitened means, and what is to be settled."""
         factors = estimates["precisions_cholesky"]
         offset = np.einsum("ki,kij->kj", estimates["means"], factors)
         truncated = self.n_neighbors is not None and self.n_neighbors < len(factors)
@@ -282,9 +287,9 @@ class FullGaussian(_Gaussian):
             "constant": self._constant(estimates, point),
             "factors": padded(factors, dtype),
             "offset": padded(offset, dtype),
-            "search": GaussianSearch(estimates, self.n_jobs)
-            if searches and not (point or truncated)
-            else None,
+            "search": None,
+            # What `settle` makes a search or neighbours of.
+            "estimates": estimates if searches else None,
             "affinity": self._affinity(estimates) if truncated and not point else None,
         }
 
@@ -303,20 +308,26 @@ class FullGaussian(_Gaussian):
 
     def log_likelihood(self, rows, table):
         """Constant - |P^T (x - mu)|^2 / 2."""
+        return self._weights(rows, table, 0.0)
+
+    def _weights(self, rows, table, log_weights):
+        """One sum of all constants, rounded once, as in the search: no bit tells the two apart."""
         factors = table["factors"]
         out = np.empty((rows.shape[0], len(factors)), dtype=rows.dtype)
         rows = np.ascontiguousarray(rows)
-        kernels.half_squares(rows, factors, table["offset"], out)
-        out += table["constant"].astype(out.dtype)
+        constant = log_weights + table["constant"]
+        kernels.all_weights(rows, factors, table["offset"], constant, out)
         return out
 
     def settle(self, table, log_weights):
-        """Put the search's components in order, or find each component's neighbours."""
+        """Build the search if it pays, or find each component's neighbours."""
         constant = log_weights + table["constant"]
-        if table["search"] is not None:
-            table["search"].order(constant)
-        if table["affinity"] is not None:
-            nearness = table.pop("affinity") + constant.astype(np.float32)
+        estimates, affinity = table.pop("estimates"), table.pop("affinity")
+        if estimates is not None:
+            share = np.exp(log_weights - log_weights.max())
+            table["search"] = GaussianSearch(estimates, constant, share / share.sum(), self.n_jobs)
+        if affinity is not None:
+            nearness = affinity + constant.astype(np.float32)
             np.fill_diagonal(nearness, np.finfo(np.float32).max)  # each is its own neighbour
             table["neighbours"] = topl_weights(nearness, self.n_neighbors)[0]
 
@@ -394,7 +405,7 @@ class AxisGaussian(_Gaussian):
     def estimate(self, stats):
         """Posterior parameters."""
         count, average, mean, beta = self._moments(stats)
-        scale = stats.factor * stats["second"]
+        scale = stats.value("second")
         if not self.assume_centered:
             scale -= count[:, None] * self._share(average**2)
             np.maximum(scale, 0, out=scale)
@@ -408,10 +419,7 @@ class AxisGaussian(_Gaussian):
 
     def _factors(self, covariances):
         if not (covariances > 0).all():
-            raise ValueError(
-                "some components have variances of 0: raise reg_covar, lower n_components, or use "
-                "a prior (estimation='bayes' or 'map')"
-            )
+            raise self._singular("variances of 0")
         return 1 / np.sqrt(covariances)
 
     def _point_log_det(self, estimates):
@@ -436,33 +444,31 @@ class AxisGaussian(_Gaussian):
         return ((gap * estimates["precisions_cholesky"]) ** 2).sum(axis=1)
 
     def _quadratic(self, stats, estimates):
-        second = stats.factor * stats["second"]
+        second = stats.value("second")
         if not self.assume_centered:
             mean = estimates["means"]
-            first, count = stats.factor * stats["first"], stats.factor * stats["count"]
+            first, count = stats.value("first"), stats.value("count")
             second -= self._share(2 * first * mean - count[:, None] * mean**2)
         return self.shared * (second * estimates["precisions_cholesky"] ** 2).sum(axis=1)
 
     def table(self, estimates, dtype, *, point=False):
-        """Coefficients of 1, x and x^2."""
+        """Coefficients of 1, and of x^2 below those of x if any."""
         precision = estimates["precisions_cholesky"] ** 2
         mean = estimates["means"]
         constant = self._constant(estimates, point) - 0.5 * (precision * mean**2).sum(axis=1)
-        precision = np.broadcast_to(precision, mean.shape)
-        return {
-            "constant": constant,
-            # Terms that nearly cancel where variances are small: in double, whatever the data are.
-            "linear": np.ascontiguousarray((precision * mean).T),
-            "quadratic": np.ascontiguousarray(-0.5 * precision.T),
-        }
+        # Terms that nearly cancel where variances are small: in double, whatever the data are.
+        columns = -0.5 * np.broadcast_to(precision, mean.shape)
+        if not self.assume_centered:
+            columns = np.concatenate([precision * mean, columns], axis=1)
+        return {"constant": constant, "columns": np.ascontiguousarray(columns.T)}
 
     def log_likelihood(self, rows, table):
-        """Two products of all rows with all components."""
+        """One product of all rows and their squares with all components."""
         exact = rows.astype(np.float64, copy=False)
-        out = np.square(exact) @ table["quadratic"]
-        if not self.assume_centered:
-            out += exact @ table["linear"]
-        out += table["constant"]
+        squares = np.square(exact, order="C")
+        exact = squares if self.assume_centered else np.concatenate([exact, squares], axis=1)
+        out = np.empty((rows.shape[0], len(table["constant"])))
+        kernels.products(exact, table["columns"], table["constant"], out)
         return out.astype(rows.dtype, copy=False)
 
     def priors(self):

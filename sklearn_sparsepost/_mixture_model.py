@@ -187,7 +187,7 @@ class MixtureModel:
         if self._last is not None and self._last[0] is stats and self._last[1] == stats.version:
             return self._last[2]
         estimates = self.observation.estimate(stats)
-        found = estimates, self.allocation.estimate(stats.factor * stats["count"])
+        found = estimates, self.allocation.estimate(stats.value("count"))
         self._last = stats, stats.version, found
         return found
 
@@ -248,7 +248,7 @@ class MixtureModel:
             estimates, concentration = self.estimate(stats if at is None else at)
             return (
                 stats.factor * (stats["entropy"] + stats["base"])
-                + self.allocation.bound(stats.factor * stats["count"], concentration)
+                + self.allocation.bound(stats.value("count"), concentration)
                 + self.observation.data_bound(stats, estimates)
                 + self.observation.prior_bound(estimates)
             )
@@ -299,10 +299,14 @@ class MixtureModel:
             change.add(self.summarise(rows, which, share, weight, len(touched)), factor)
         return Change(touched, change.arrays, change["entropy"])
 
-    def sum_local(self, local):
-        """What was kept of a batch's chunks, the changes of all in the first place."""
-        changes = [Change.sum(same) for same in zip(*(found for _, found in local), strict=True)]
-        return [(index, [] if i else changes) for i, (index, _) in enumerate(local)]
+    def fold_local(self, local, kept):
+        """Note what is kept of a batch's next chunk, the changes of all in the first place."""
+        index, changes = kept
+        if local:
+            for total, change in zip(local[0][1], changes, strict=True):
+                total.add(change)
+            changes = []
+        local.append((index, changes))
 
     def summarise(self, rows, index, resp, weight=None, n_components=None):
         """Statistics of prepared rows under responsibilities.

@@ -28,23 +28,43 @@ class GaussianSearch:
     ----------
     estimates : dict of str to ndarray
         Of the components.
+    constant : ndarray of shape (n_components,)
+        The largest weights that components can have.
+    share : ndarray of shape (n_components,)
+        What each component counts when the axes are found; any will do.
     n_jobs : int or None
         Threads over components.
     """
 
-    def __init__(self, estimates, n_jobs):
-        factors, means = estimates["precisions_cholesky"], estimates["means"]
-        share = estimates["degrees_of_freedom"] / estimates["degrees_of_freedom"].sum()
+    def __init__(self, estimates, constant, share, n_jobs):
+        means = estimates["means"]
         pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
         variances, axes = np.linalg.eigh(pooled)
         scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))[::-1]
         axes = axes[:, ::-1]
         self.whitening = axes / scales
         turn = (axes * scales).T
+        # By falling constants: what can be ruled out then comes last.
+        order = np.argsort(-constant, kind="stable").astype(np.int32)
+        factors = estimates["precisions_cholesky"][order]
         parts = map_slices(lambda held: _triangular(turn @ factors[held]), len(factors), n_jobs)
-        self.factors = np.concatenate(parts)
-        self.offset = np.einsum("kdp,kd->kp", self.factors, means @ self.whitening)
-        self.arrays = None
+        factors = np.concatenate(parts)
+        offset = np.einsum("kdp,kd->kp", factors, (means @ self.whitening)[order])
+        lanes, n_features = kernels.LANES, len(variances)
+        stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
+        diagonal = np.abs(np.einsum("kpp->kp", factors)[:, stages[0] :])
+        self.constant = constant
+        # Of the marginal distributions, but for what all have in common.
+        self.marginal = (constant[order] - np.log(diagonal).sum(axis=1)).astype(np.float32)
+        factors = padded(factors, np.float32)
+        self.arrays = {
+            "order": order,
+            "white_factors": factors,
+            "white_offset": padded(offset, np.float32),
+            "size": np.sqrt(np.einsum("kdp,kdp->kp", factors, factors).max(axis=1)),
+            "offset_size": np.abs(offset).max(axis=1).astype(np.float32),
+            "stages": stages,
+        }
 
     @staticmethod
     def pays(n_components, n_features, n_rows):
@@ -54,26 +74,6 @@ class GaussianSearch:
             and n_features >= LEAST_FEATURES
             and n_rows >= LEAST_ROWS * n_features
         )
-
-    def order(self, constant):
-        """Sort all by falling constants, the largest weights that components can have."""
-        order = np.argsort(-constant, kind="stable").astype(np.int32)
-        factors, offset = padded(self.factors, np.float32)[order], self.offset[order]
-        lanes, n_features = kernels.LANES, self.factors.shape[1]
-        stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
-        diagonal = np.abs(np.einsum("kpp->kp", self.factors)[order, stages[0] :])
-        self.constant = constant
-        # Of the marginal distributions, but for what all have in common.
-        self.marginal = (constant[order] - np.log(diagonal).sum(axis=1)).astype(np.float32)
-        self.arrays = {
-            "order": order,
-            "white_factors": factors,
-            "white_offset": padded(offset, np.float32),
-            "size": np.sqrt(np.einsum("kdp,kdp->kp", factors, factors).max(axis=1)),
-            "offset_size": np.abs(offset).max(axis=1).astype(np.float32),
-            "stages": stages,
-        }
-        self.factors = self.offset = None  # once is enough
 
     def coordinates(self, rows):
         """The rows in the principal axes, and the numbers of those too far away for the search."""

@@ -60,11 +60,11 @@ def choose_pairs(model, corpus, state, rng):
         resp = np.exp(resp - resp.max(axis=1, keepdims=True))
         resp /= resp.sum(axis=1, keepdims=True)
         overlap = resp.T @ resp
-    size = np.sqrt(np.diag(overlap)) + np.finfo(float).tiny
+    size = np.maximum(np.sqrt(np.diag(overlap)), 1e-100)  # its products do not underflow
     overlap /= size[:, None] * size
     np.fill_diagonal(overlap, -1)
     partner = topl_weights(overlap, 1)[0][:, 0].astype(np.intp)
-    count = state.stats.factor * state.stats["count"]
+    count = state.stats.value("count")
     idle = count < 1
     partner[idle] = np.argmax(count)
     pairs = np.sort(np.stack([np.arange(K), partner], axis=1), axis=1)
@@ -124,19 +124,29 @@ class Change:
         self.arrays = arrays
         self.entropy = entropy
 
+    def add(self, other):
+        """Add another change, in place."""
+        which = np.union1d(self.which, other.which)
+        if len(which) > len(self.which):
+            at = np.searchsorted(which, self.which)
+            for name, array in self.arrays.items():
+                self.arrays[name] = np.zeros((len(which), *array.shape[1:]))
+                self.arrays[name][at] = array
+            self.which = which
+        at = np.searchsorted(which, other.which)
+        for name, array in other.arrays.items():
+            self.arrays[name][at] += array
+        self.entropy += other.entropy
+
     @classmethod
     def sum(cls, changes):
-        """The sum of at least one."""
-        which = np.unique(np.concatenate([change.which for change in changes]))
-        total = {
-            name: np.zeros((len(which), *array.shape[1:]))
-            for name, array in changes[0].arrays.items()
-        }
-        for change in changes:
-            at = np.searchsorted(which, change.which)
-            for name, array in change.arrays.items():
-                total[name][at] += array
-        return cls(which, total, sum(change.entropy for change in changes))
+        """The sum of at least one, all of which stay as they are."""
+        first, *others = changes
+        arrays = {name: array.copy() for name, array in first.arrays.items()}
+        total = cls(first.which, arrays, first.entropy)
+        for change in others:
+            total.add(change)
+        return total
 
     def apply(self, stats, removed):
         """Statistics with this change, and without the component that it empties."""
@@ -172,7 +182,8 @@ def merge_components(model, state, bound):
         kept, absorbed = sorted(position[pair].tolist())
         if _gain(model, state.stats, kept, absorbed, slot) < -HOPELESS * abs(bound):
             continue
-        least = state.stats.factor * state.stats["count"][[kept, absorbed]].min()
+        count = state.stats.value("count")[position[pair]]
+        emptied, least = pair[int(count.argmin())], max(count.min(), 0.0)
         trial = _merged(state.stats, kept, absorbed, slot)
         found = model.global_bound(trial)
         # The bound may not notice that a component without data is gone.
@@ -185,21 +196,32 @@ def merge_components(model, state, bound):
             lambda seen, b, pair=(kept, absorbed), slot=slot: _merged(seen, *pair, slot),
         )
         state.stats, bound = trial, found
-        if least >= NOTHING:
-            touched.update(pair)
+        # What moves without being noticed changes no other loss of who gets it: many may.
+        noticed = _most_entropy(least, state.stats.value("total_weight")) > ROUNDING * abs(bound)
+        touched.update(pair if noticed else [emptied])
         position[position == absorbed] = kept
         position[position > absorbed] -= 1
     return bound
 
 
+def _most_entropy(amount, total):
+    """The most by which moving responsibilities of a sum changes another merge's entropy loss.
+
+    With ``h(x) = x log x`` a row's loss ``h(a + b) - h(a) - h(b)`` rises with `a`, for
+    ``a + b <= 1`` and `a` rising by `e` by ``h(1 + e) - h(e) <= 2 e - h(e)`` or less, which is
+    concave in `e`: at most if all rows, of weight `total`, share the amount equally.
+    """
+    return 2 * amount - xlogy(amount, amount / total)
+
+
 def _gain(model, stats, kept, absorbed, slot):
     """By how much a merge raises the bound, from the terms of its two components."""
     both = stats.reorder(np.array([kept, absorbed]))
-    before = stats.factor * stats["count"]
+    before = stats.value("count")
     after = before.copy()
     after[kept] += after[absorbed]
     after = np.delete(after, absorbed)
-    gain = -stats.factor * stats["merge_loss"][slot]
+    gain = -stats.value("merge_loss")[slot]
     for part, count, sign in ((both.merge(0, 1), after, 1), (both, before, -1)):
         estimates = model.observation.estimate(part)
         gain += sign * model.observation.data_bound(part, estimates)
@@ -229,7 +251,7 @@ def choose_targets(state, n_batches):
     """Components whose removal is worth tracking in the coming pass: the smallest with data."""
     n_bytes = n_batches * sum(array.nbytes for array in state.stats.arrays.values())
     n_targets = max(1, min(N_TARGETS, TARGET_BYTES // n_bytes))
-    count = state.stats.factor * state.stats["count"]
+    count = state.stats.value("count")
     order = np.argsort(count, kind="stable")
     order = order[count[order] >= NOTHING]
     return order[:n_targets].tolist() if len(order) > 1 else []
@@ -254,17 +276,15 @@ def delete_component(model, state, bound):
     """
     best = None
     for slot, target in enumerate(model.targets):
-        parts = {
-            b: [changes[slot] for _, changes in kept if changes] for b, kept in state.local.items()
-        }
-        whole = Change.sum([change for part in parts.values() for change in part])
-        trial = whole.apply(state.stats, target)
+        # The first chunk of a batch has what all of them change.
+        parts = {b: kept[0][1][slot] for b, kept in state.local.items()}
+        trial = Change.sum(parts.values()).apply(state.stats, target)
         found = model.global_bound(trial)
         if found > bound:
             best, bound = (parts, target, trial), found
     if best is not None:
         parts, target, trial = best
-        _remember(model, state, lambda seen, b: Change.sum(parts[b]).apply(seen, target))
+        _remember(model, state, lambda seen, b: parts[b].apply(seen, target))
         state.stats = trial
     return bound
 

@@ -133,8 +133,7 @@ def _zeros(shapes, axes, scalars):
 class SuffStats:
     """Named arrays with a component axis, and named scalars, that add, scale and lose components.
 
-    A common factor is kept aside, so that scaling costs nothing: the value of an entry is
-    ``factor * stats[name]``.
+    A common factor is kept aside, so that scaling costs nothing: :meth:`value` has it in.
 
     Parameters
     ----------
@@ -155,6 +154,10 @@ class SuffStats:
 
     def __getitem__(self, name):
         return self.arrays[name] if name in self.arrays else self.scalars[name]
+
+    def value(self, name):
+        """The value of an entry, the common factor included, as a new array or a number."""
+        return self.factor * self[name]
 
     def copy(self):
         """A copy that shares nothing."""

@@ -337,7 +337,12 @@ class Observation:
         step = max(1, BLOCK_SIZE // n_components)
         for first in range(0, n_rows, step):
             block = slice(first, first + step)
-            found = self.log_likelihood(rows[block], table)
-            found += log_weights.astype(found.dtype)
+            found = self._weights(rows[block], table, log_weights)
             index[block], weight[block] = topl_weights(found, level)
         return index, weight
+
+    def _weights(self, rows, table, log_weights):
+        """``log_weights + log_likelihood`` of all components."""
+        found = self.log_likelihood(rows, table)
+        found += log_weights.astype(found.dtype)
+        return found

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_sparsepost._kernels import mixture as kernels
+from sklearn_sparsepost._kernels._topl import sort_by_index
 from sklearn_sparsepost._mixture_search import GaussianSearch, padded
 
 N, K = 300, 7
@@ -22,15 +23,58 @@ def squares(rows, factors, offset):
 
 @pytest.mark.parametrize("n_rows", [0, 1, 6, N])
 @pytest.mark.parametrize("D", [1, 3, 8, 13, 24, 40, 64])
-def test_half_squares(dtype, D, n_rows):
+def test_all_weights(dtype, D, n_rows):
     rows, factors, offset = components(D)
-    rows = rows[:n_rows]
+    rows, constant = rows[:n_rows], np.random.default_rng(1).normal(size=K)
     arrays = rows.astype(dtype), padded(factors, dtype), padded(offset, dtype)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     out = np.full((n_rows, K), np.nan, dtype=dtype)
-    kernels.half_squares(*arrays, out)
-    wanted = -0.5 * squares(rows, factors, offset)
+    kernels.all_weights(*arrays, constant, out)
+    wanted = constant - 0.5 * squares(rows, factors, offset)
     np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 6, 50])
+@pytest.mark.parametrize("D", [1, 3, 64])
+@pytest.mark.parametrize("n_columns", [1, 4, 8, 23, 24, 25, 49, 100])
+def test_products(dtype, n_columns, D, n_rows):
+    rng = np.random.default_rng(0)
+    rows, columns = (
+        rng.normal(size=shape).astype(dtype) for shape in ((n_rows, D), (D, n_columns))
+    )
+    constant = rng.normal(size=n_columns).astype(dtype)
+    out = np.full((n_rows, n_columns), np.nan, dtype=dtype)
+    kernels.products(rows, columns, constant, out)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(out, rows @ columns + constant, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("D", [1, 2, 5, 8, 13, 16, 31, 64])
+def test_no_bit_depends_on_the_rows_around(dtype, D):
+    rng = np.random.default_rng(0)
+    factors = padded(np.triu(rng.normal(size=(K, D, D))), dtype)
+    offset = padded(rng.normal(size=(K, D)), dtype)
+    rows, constant = rng.normal(size=(600, D)).astype(dtype), rng.normal(size=K)
+    columns, start = rng.normal(size=(D, K)).astype(dtype), np.zeros(K, dtype=dtype)
+
+    def found(rows):
+        weight, product = np.empty((2, len(rows), K), dtype=dtype)
+        kernels.all_weights(rows, factors, offset, constant, weight)
+        kernels.products(rows, columns, start, product)
+        # The search's way: rows component by component, in lists.
+        index = np.tile(np.arange(K, dtype=np.int32), (len(rows), 1))
+        candidate = np.empty((len(rows), K), dtype=dtype)
+        every = np.arange(K, dtype=np.int32)[:, None]
+        kernels.candidate_weights(rows, factors, offset, constant, every, index, candidate)
+        sort_by_index(index, candidate)
+        np.testing.assert_array_equal(candidate, weight)
+        return np.stack([weight, product])
+
+    together = found(rows)
+    for n_rows in (1, 2, 3, 5, 8, 41):
+        for first in (0, 1, 7, 255, 300, 559):
+            some = slice(first, first + n_rows)
+            np.testing.assert_array_equal(found(rows[some].copy()), together[:, some])
 
 
 @pytest.mark.parametrize("block", [1, 100, 4096])
@@ -44,14 +88,13 @@ def test_best_weights_block_by_block(dtype, centred, block):
     estimates = {
         "covariances": half @ half.transpose(0, 2, 1) / D,
         "means": means,
-        "degrees_of_freedom": rng.uniform(1, 9, 50),
     }
     factors = estimates["covariances"].copy()
     assert kernels.invert_factors(factors)
     offset = np.einsum("kd,kdp->kp", means, factors)
     constant = rng.normal(scale=5, size=50)
-    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, None)
-    search.order(constant)
+    share = rng.dirichlet(np.ones(50))
+    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, constant, share, None)
     white, far = search.coordinates(rows)
     assert not len(far)
     index = np.argsort(rng.random((N, 50)), axis=1)[:, :level].astype(np.int32)

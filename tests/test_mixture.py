@@ -1,6 +1,8 @@
 """SparseMixture as its users meet it."""
 
+import copy
 import pickle
+import re
 import warnings
 
 import joblib
@@ -14,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost._mixture_discrete import Bernoulli
 from sklearn_sparsepost._mixture_search import GaussianSearch
 from sklearn_sparsepost.callbacks import BoundMonitor, EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.observations import Observation
@@ -242,6 +245,21 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
         if dtype == np.float64:
             np.testing.assert_array_equal(index, wanted)
         assert (np.diff(index.astype(int), axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_search_in_predictions_of_any_estimation(estimation, level, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(2000, 20))
+    options = {"estimation": estimation, "sparsity_level": level, "max_iter": 3, "tol": 0}
+    # The last component's start is no observation's nearest, so that "ml" gives it no weight.
+    starts = np.concatenate([X[:19], np.full((1, 20), 100.0)])
+    mixture = SparseMixture(20, means_init=starts, random_state=0, **options)
+    labels, resp = mixture.fit_predict(X), mixture.predict_proba(X)
+    assert (mixture.weights_ == 0).any() == (estimation == "ml")
+    monkeypatch.setattr(GaussianSearch, "pays", lambda *_: False)
+    np.testing.assert_array_equal(mixture.predict(X), labels)
+    np.testing.assert_allclose(mixture.predict_proba(X), resp, rtol=1e-9)
 
 
 def test_search_where_single_precision_overflows(patches):
@@ -537,6 +555,68 @@ def test_constant_features_that_rounding_hides():
     X = np.column_stack([rng.normal(size=(1000, 2)), np.full(1000, 0.1)])
     with pytest.warns(UserWarning, match="constant"):
         SparseMixture(2).fit(X)
+
+
+@pytest.mark.parametrize("returned", [None, Observation, 3.0])
+def test_a_callable_that_returns_no_observation(blobs, returned):
+    wanted = (
+        f"observation=<function .* must return an instance of .*, got {re.escape(repr(returned))}"
+    )
+    for fit in (SparseMixture.fit, SparseMixture.partial_fit):
+        with pytest.raises(ValueError, match=wanted):
+            fit(SparseMixture(2, observation=lambda *_: returned), blobs)
+
+
+def new_bits(*_):
+    return Bernoulli("bayes", np.ones((3, 2)))
+
+
+def other_bits(*_):
+    return new_bits()
+
+
+def test_the_observation_of_a_fitted_model_cannot_change(blobs):
+    X = DATA["bernoulli"](blobs)
+    for before, after in (
+        ("bernoulli", "gaussian"),
+        ("bernoulli", "multinomial"),
+        ("gaussian", "bernoulli"),
+        ("gaussian", "multinomial"),
+        ("gaussian", new_bits),
+        (new_bits, "multinomial"),
+        (new_bits, lambda *_: Observation()),
+    ):
+        Y = blobs if before == "gaussian" else X
+        mixture = SparseMixture(3, observation=before, warm_start=True, max_iter=2).fit(Y)
+        wanted = mixture.predict_proba(Y), mixture.score_samples(Y)
+        mixture.set_params(observation=after)
+        np.testing.assert_array_equal(mixture.predict_proba(Y), wanted[0])
+        np.testing.assert_array_equal(mixture.score_samples(Y), wanted[1])
+        for go_on in (mixture.fit, mixture.partial_fit):
+            with pytest.raises(ValueError, match="^observation=.* was fitted with.* cannot change"):
+                go_on(Y)
+
+
+def test_callables_of_one_model_go_on(blobs):
+    X = DATA["bernoulli"](blobs)
+    mixture = SparseMixture(3, observation=new_bits, warm_start=True, max_iter=2, random_state=0)
+    mixture = pickle.loads(pickle.dumps(mixture.fit(X)))
+    wanted = clone(mixture).fit(X).fit(X)
+    for observation in (new_bits, other_bits, lambda *_: new_bits()):
+        again = copy.deepcopy(mixture).set_params(observation=observation).fit(X)
+        np.testing.assert_array_equal(again.means_, wanted.means_)
+        again.partial_fit(X)
+
+
+@pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
+def test_what_helps_against_singular_covariances(estimation):
+    X = np.repeat(np.random.default_rng(0).normal(scale=1e6, size=(4, 3)), 50, axis=0)
+    options = {"reg_covar": 0, "covariance_prior": 1e-200 * np.eye(3), "random_state": 0}
+    ways = "raise reg_covar or covariance_prior$"
+    if estimation == "ml":
+        ways = "raise reg_covar, .* or use a prior"
+    with pytest.raises(ValueError, match=ways):
+        SparseMixture(4, estimation=estimation, **options).fit(X)
 
 
 def test_a_prior_from_dependent_features(patches):

@@ -1,5 +1,7 @@
 """Merges: exact scores, rising bounds, and the number of components found."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,19 @@ def test_a_process_without_moves_keeps_its_components(three):
     assert len(mixture.weights_) == 10
     assert isinstance(mixture.weight_concentration_, tuple)
     np.testing.assert_allclose(mixture.weights_.sum(), 1)
+
+
+def test_components_in_use_after_online_learning(three):
+    mixture = process(
+        20, learning_method="online", learning_offset=1, batch_size=20, max_iter=30, tol=0
+    ).fit(three)
+    held = np.bincount(mixture.predict(three), minlength=20) > 0
+    assert mixture.n_components_ == held.sum() < 20
+    assert mixture.weights_[held].sum() > 0.99
+    # Weights of samples have no part in it.
+    weight = np.full(600, 7.0)
+    mixture.set_params(total_samples=600).partial_fit(three, sample_weight=weight)
+    assert mixture.n_components_ == held.sum()
 
 
 def _forgetting(parts):
@@ -157,6 +172,21 @@ def test_entropy_losses_are_written_out_sums(three):
 
 
 @pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_one_pass_is_rid_of_all_empty_components(three, method, level):
+    means = np.concatenate([[[0, 0], [12, 12], [24, 24]], np.full((12, 2), 1e3)])
+    mixture = process(15, means_init=means, sparsity_level=level, learning_method=method)
+    # A fourth one gets what three do not keep.
+    assert len(mixture.set_params(max_iter=1).fit(three).weights_) <= min(level + 2, 4)
+
+
+def test_bound_rises_where_a_pair_names_an_emptied_component():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    X[:100] += 4
+    assert np.diff(process(20, tol=0, max_iter=4).fit(X).bound_history_).min() > 0
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
 @pytest.mark.parametrize("level", [1, 2, None])
 def test_changes_of_deletes_are_written_out_sums(three, method, level, monkeypatch):
     monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
@@ -225,6 +255,26 @@ def test_deletes_alone_remove_components_and_raise_the_bound(three, method, leve
             total.add(memo)
         for name in total.arrays:
             np.testing.assert_allclose(total[name], state.stats[name], rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("method, n_kept", [("batch", 1), ("memoized", 3)])
+def test_changes_of_deletes_are_summed_as_they_come(three, method, n_kept, monkeypatch):
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 16)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 16 * 16)
+    alive, most = weakref.WeakSet(), 0
+    plain = moves.Change.__init__
+
+    def note(change, *args):
+        nonlocal most
+        plain(change, *args)
+        alive.add(change)
+        most = max(most, len(alive))
+
+    monkeypatch.setattr(moves.Change, "__init__", note)
+    mixture = process(15, learning_method=method, n_batches=3, max_iter=4, tol=0).fit(three)
+    assert len(mixture.weights_) < 15  # some were deleted
+    # One of each target a batch, and those of the chunk that has just been computed.
+    assert 0 < most <= (n_kept + 1) * moves.N_TARGETS
 
 
 def test_merges_of_counts():

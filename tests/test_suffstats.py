@@ -31,18 +31,14 @@ def sparse_stats(dtype):
     ), dense
 
 
-def value(stats, name):
-    return stats.factor * stats[name]
-
-
 def test_what_is_added_can_be_taken_away(dtype):
     total = stats_of(np.zeros((4, 3)), 0.0)
     part, dense = sparse_stats(dtype)
     total.add(part).add(part, 0.5)
-    np.testing.assert_allclose(value(total, "word_topic"), 1.5 * dense)
-    assert value(total, "n_samples") == 3
+    np.testing.assert_allclose(total.value("word_topic"), 1.5 * dense)
+    assert total.value("n_samples") == 3
     total.add(part, -1.5)
-    np.testing.assert_array_equal(value(total, "word_topic"), 0)
+    np.testing.assert_array_equal(total.value("word_topic"), 0)
     assert part["word_topic"].nbytes > 0
 
 
@@ -54,34 +50,30 @@ def test_scaling_is_kept_aside_and_exact():
     for rate in (0.5, 0.9, 0.01, 1e-60, 1e-60, 0.3):
         stats.scale(1 - rate if rate > 1e-9 else rate).add(stats_of(b), rate)
         want = (1 - rate if rate > 1e-9 else rate) * want + rate * b
-        np.testing.assert_allclose(value(stats, "word_topic"), want)
-        np.testing.assert_allclose(value(stats, "topic"), want.sum(axis=0))
+        np.testing.assert_allclose(stats.value("word_topic"), want)
+        np.testing.assert_allclose(stats.value("topic"), want.sum(axis=0))
     assert 1e-100 < stats.factor < 1e100
-    assert stats.clear().factor == 1 and not value(stats, "topic").any()
+    assert stats.clear().factor == 1 and not stats.value("topic").any()
 
 
 def test_merge_drop_reorder():
     stats = stats_of(np.arange(12.0).reshape(4, 3)).scale(2)
     merged = stats.merge(0, 2)
+    np.testing.assert_array_equal(merged.value("word_topic"), [[4, 2], [16, 8], [28, 14], [40, 20]])
+    np.testing.assert_array_equal(merged.value("topic"), merged.value("word_topic").sum(axis=0))
     np.testing.assert_array_equal(
-        value(merged, "word_topic"), [[4, 2], [16, 8], [28, 14], [40, 20]]
+        stats.reorder([2, 0, 1]).value("word_topic"),
+        stats.value("word_topic")[:, [2, 0, 1]],
     )
-    np.testing.assert_array_equal(value(merged, "topic"), value(merged, "word_topic").sum(axis=0))
-    np.testing.assert_array_equal(
-        value(stats.reorder([2, 0, 1]), "word_topic"),
-        value(stats, "word_topic")[:, [2, 0, 1]],
-    )
-    np.testing.assert_array_equal(
-        value(stats.drop(1), "topic"), np.delete(value(stats, "topic"), 1)
-    )
-    assert value(merged, "n_samples") == 2
+    np.testing.assert_array_equal(stats.drop(1).value("topic"), np.delete(stats.value("topic"), 1))
+    assert merged.value("n_samples") == 2
 
 
 def test_copy_shares_nothing():
     stats = stats_of(np.ones((2, 2)))
     twin = stats.copy().add(stats)
-    assert value(stats, "word_topic").sum() == 4
-    assert value(twin, "word_topic").sum() == 8
+    assert stats.value("word_topic").sum() == 4
+    assert twin.value("word_topic").sum() == 8
     with pytest.raises(KeyError):
         stats["absent"]
 

@@ -1,4 +1,4 @@
-"""Log weights of Gaussian components: squared lengths, and the L best without computing all.
+"""Log weights of components: products, squared lengths, and the L best without computing all.
 
 The search rests on a bound. With a triangular factor of the precision the quadratic form is a sum
 of squares of which the first p need the first p features only: those of the marginal distribution.
@@ -28,6 +28,18 @@ cdef extern from "_squares.h" nogil:
     void lane_squares(
         const float *rows, int stride, int n, int n_features, const float *columns, int pitch,
         int n_columns, const float *offset, float *out,
+    )
+
+cdef extern from "_products.h" nogil:
+    int panel_width_f()
+    int panel_width_d()
+    void row_products_f(
+        const float *rows, int n, int n_features, const float *panel, int n_columns, float *out,
+        int pitch,
+    )
+    void row_products_d(
+        const double *rows, int n, int n_features, const double *panel, int n_columns, double *out,
+        int pitch,
     )
 
 cdef enum:
@@ -60,13 +72,54 @@ cdef inline void _row_squares(
         )
 
 
-def half_squares(
+def products(
+    const floating[:, ::1] rows,
+    const floating[:, ::1] columns,
+    const floating[::1] constant,
+    floating[:, ::1] out,
+):
+    """A matrix product plus constants, the same bits for a row whatever rows come with it.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, D)
+        The data.
+    columns : ndarray of shape (D, K)
+        Coefficients.
+    constant : ndarray of shape (K,)
+        Added to the products.
+    out : ndarray of shape (n_rows, K)
+        Overwritten.
+    """
+    cdef int n = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>columns.shape[1]
+    cdef int width = panel_width_f() if floating is float else panel_width_d(), k, d, j, count
+    cdef floating[:, ::1] panel = np.zeros((D + 1, width), np.asarray(rows).dtype)
+    if n == 0:
+        return
+    with nogil:
+        k = -width
+        while k + width < K:
+            k += width
+            count = min(width, K - k)
+            for d in range(D):
+                for j in range(count):
+                    panel[d, j] = columns[d, k + j]
+            for j in range(count):
+                panel[D, j] = constant[k + j]
+            if floating is float:
+                row_products_f(&rows[0, 0], n, D, &panel[0, 0], count, &out[0, k], K)
+            else:
+                row_products_d(&rows[0, 0], n, D, &panel[0, 0], count, &out[0, k], K)
+
+
+def all_weights(
     const floating[:, ::1] rows,
     const floating[:, :, ::1] factors,
     const floating[:, ::1] offset,
+    const double[::1] constant,
     floating[:, ::1] out,
 ):
-    """Minus half the squared lengths of rows P_k - offset_k.
+    """All weights of each row, constant_k - |rows P_k - offset_k|^2 / 2.
 
     Parameters
     ----------
@@ -76,6 +129,8 @@ def half_squares(
         The upper triangular P_k, filled with zeros up to a multiple of `LANES`.
     offset : ndarray of shape (K, W)
         The means times P_k.
+    constant : ndarray of shape (K,)
+        The largest weight a component can have.
     out : ndarray of shape (n_rows, K)
         Overwritten.
     """
@@ -100,7 +155,7 @@ def half_squares(
                     )
                 for i in range(count):
                     for k in range(width):
-                        out[t + i, g + k] = -0.5 * squares[k, i]
+                        out[t + i, g + k] = constant[g + k] - 0.5 * squares[k, i]
 
 
 cdef inline void _gather(
@@ -201,14 +256,8 @@ def best_weights(
 
     Parameters
     ----------
-    rows : ndarray of shape (n_rows, D)
-        The data.
-    factors : ndarray of shape (K, D, W)
-        The upper triangular P_k, filled with zeros up to a multiple of `LANES`.
-    offset : ndarray of shape (K, W)
-        The means times P_k.
-    constant : ndarray of shape (K,)
-        The largest weight a component can have.
+    rows, factors, offset, constant
+        As for :func:`all_weights`.
     white : ndarray of shape (n_rows, D), float32
         The data in coordinates of which the first few tell most.
     order : ndarray of shape (K,)
@@ -457,7 +506,7 @@ def candidate_weights(
     Parameters
     ----------
     rows, factors, offset, constant
-        As for :func:`best_weights`.
+        As for :func:`all_weights`.
     neighbours : ndarray of shape (K, G), int32
         Components near each component, itself one of them.
     index : ndarray of shape (n_rows, L), int32
