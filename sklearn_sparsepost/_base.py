@@ -220,14 +220,16 @@ def check_counts(X, owner, check=check_array):
     Returns
     -------
     X : csr_matrix or csr_array
-        The counts, in their own type or what comes nearest to it of float32 and float64. What was
-        CSR is copied only if it stores zeros or floats of another width.
+        The counts, in their own type, floats as what is nearest of float32 and float64. What was
+        CSR is copied only if it stores zeros, or numbers that have no such type.
     """
     _check_pointers(X)
     X = check(X, accept_sparse="csr", dtype="numeric")
-    if X.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # is found below
-            X = X.astype(np.float32 if X.dtype.itemsize <= 4 else np.float64, copy=False)
+    dtype = X.dtype.newbyteorder("=")
+    if dtype.kind == "f":
+        dtype = np.float32 if dtype.itemsize <= 4 else np.float64
+    with np.errstate(over="ignore"):  # is found below
+        X = X.astype(dtype, copy=False)
     if not sp.issparse(X):
         X = sp.csr_matrix(X)
     least, most = (X.data.min(), X.data.max()) if X.nnz else (1, 1)

@@ -7,7 +7,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_sparsepost._allocation import DirichletTopics
-from sklearn_sparsepost._base import check_counts, check_topics, positive_array
+from sklearn_sparsepost._base import (
+    check_count,
+    check_counts,
+    check_topics,
+    number_array,
+    positive_array,
+)
 from sklearn_sparsepost._kernels import topic_words
 from sklearn_sparsepost._parallel import cut_batch, make_chunk, threads_per_worker
 
@@ -47,6 +53,7 @@ def split_words(X, *, observed=0.8, random_state=0):
     >>> bool((seen + hidden != X).nnz)
     False
     """
+    number_array(observed, "observed", {"one value": ()}, 0, 1)
     X = sp.csr_matrix(check_counts(X, "split_words"), dtype=np.float64, copy=True)
     X.sum_duplicates()
     mask = np.random.default_rng(random_state).random(X.nnz) < observed
@@ -113,6 +120,8 @@ def document_completion(
     >>> bool(document_completion(topics, X) > document_completion(blurred, X))
     True
     """
+    check_count(max_iter, "max_iter", 1)
+    number_array(tol, "tol", {"one value": ()}, 0, np.inf)
     topics = check_topics(components).astype(np.float64, copy=False)
     X = check_counts(X, "document_completion")
     if X.shape[1] != topics.shape[1]:

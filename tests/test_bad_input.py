@@ -223,6 +223,26 @@ def test_metrics_of_bad_counts(X):
             function(X)
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("observed", [-0.1, 1.5, np.nan, "x", None]),
+        ("max_iter", [0, 2.5, 2**40, True]),
+        ("tol", [-1, np.nan, "x"]),
+    ],
+)
+def test_metrics_of_bad_parameters(name, values, X):
+    for value in values:
+        with pytest.raises(ValueError, match=name):
+            document_completion(np.ones((2, 8)), X, **{name: value})
+
+
+@pytest.mark.parametrize("kind", [">i4", ">f4", ">f8"])
+def test_numbers_of_the_other_byte_order(kind, X):
+    one, other = (SparseLDA(3, **SHORT).fit(X.astype(t)) for t in (kind, kind[1:]))
+    np.testing.assert_array_equal(one.components_, other.components_)
+
+
 @of({name: found for name, found in COUNTS.items() if "gibbs" not in name})
 def test_the_largest_counts(estimator, X, dtype):
     X[6, 2] = MOST_COUNT
@@ -258,7 +278,7 @@ def test_the_largest_rows(estimator, X, dtype):
 
 
 @of({"gibbs": TOPICS["gibbs"], "gibbs-random": TOPICS["gibbs-random"]})
-def test_fractions_given_to_a_sampler(estimator, X, recwarn):
+def test_fractions_given_to_a_sampler(estimator, X):
     weights = TfidfTransformer().fit_transform(X)
     with pytest.warns(UserWarning, match="CountVectorizer, or use SparseLDA") as caught:
         fitted = clone(estimator).fit(weights)
