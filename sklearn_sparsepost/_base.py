@@ -28,12 +28,12 @@ MOST_INTEGER = 2**31 - 1
 # Priors and counts with which every model stays finite, in single precision too.
 LEAST_PRIOR, MOST_PRIOR = 1e-30, 1e30
 MOST_COUNT = 1e15
-# Values that are looked at together.
-PART = 1 << 15
 # What no pseudo-count of a fitted topic exceeds.
 MOST_TOPIC = 1e32
 # Data whose squares, and the precisions that follow from them, are finite in their own type.
 MOST_VALUE = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
+# Values that are looked at together.
+PART = 1 << 15
 
 
 class Interval(param_validation.Interval):
