@@ -561,7 +561,7 @@ def legal_counts(draw):
     ones = [[1] * shape[1]] * 3
     X = np.array(ones + draw(st.lists(rows, min_size=shape[0], max_size=shape[0])))
     X = X.astype(draw(st.sampled_from([bool, np.uint8, np.int64, np.float32, np.float64])))
-    form = draw(st.sampled_from(["dense", "csr", "csc", "coo", "array", "stored", "odd"]))
+    form = draw(st.sampled_from(["dense", "csr", "csc", "lil", "array", "stored", "odd"]))
     if form == "dense":
         X.flags.writeable = False
         return X
