@@ -1,6 +1,6 @@
 """AliasLDA: latent Dirichlet allocation by collapsed Gibbs sampling (paper 004)."""
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
@@ -8,6 +8,8 @@ from sklearn_sparsepost import _gibbs as gibbs
 from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._allocation import DirichletTopics
 from sklearn_sparsepost._base import (
+    MOST_INTEGER,
+    PRIOR,
     Interval,
     StrOptions,
     _fit_context,
@@ -135,7 +137,7 @@ class AliasLDA(BaseTopicEstimator):
     Notes
     -----
     Fractional counts are rounded at random once, up with the probability of their fraction, since
-    a topic is drawn for every token.
+    a topic is drawn for every token; a warning says so. Priors may be from 1e-30 to 1e30.
 
     Corpora of more than 65,536 tokens are sampled in blocks of documents and words. Blocks that
     run at the same time share neither, so that the counts of words and of documents are always up
@@ -168,19 +170,19 @@ class AliasLDA(BaseTopicEstimator):
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "sampler": [StrOptions({"auto", "alias", "sparse", "cycle", "dense"})],
-        "n_mh_steps": [Interval(Integral, 1, None, closed="left")],
+        "n_mh_steps": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "doc_topic_prior": [
             None,
             StrOptions({"auto"}),
-            Interval(Real, 0, None, closed="neither"),
+            PRIOR,
             "array-like",
         ],
         "topic_word_prior": [
             None,
             StrOptions({"auto"}),
-            Interval(Real, 0, None, closed="neither"),
+            PRIOR,
             "array-like",
         ],
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
@@ -191,7 +193,7 @@ class AliasLDA(BaseTopicEstimator):
         "evaluate_every": [Interval(Integral, 0, None, closed="left")],
         "sparse_output": ["boolean"],
         "warm_start": ["boolean"],
-        "n_jobs": [None, Integral],
+        "n_jobs": [None, Interval(Integral, None, None, closed="neither")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -233,6 +235,8 @@ class AliasLDA(BaseTopicEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    _rounds_counts = True
+
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -260,6 +264,8 @@ class AliasLDA(BaseTopicEstimator):
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "components_")
             X, dtype = self._validate_counts(X, reset=not goes_on)
+            if goes_on:
+                self._check_goes_on()
             self._resolve_priors(X.shape[1])
             self._check_corpus(X)
 
@@ -292,11 +298,14 @@ class AliasLDA(BaseTopicEstimator):
         Raises
         ------
         ValueError
-            As for :meth:`fit`; or if there is no chain, since a callback restored an earlier sweep.
+            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics; or if
+            there is no chain, since a callback restored an earlier sweep.
         """
         with self._whole_passes():
             first = not hasattr(self, "components_")
             X, dtype = self._validate_counts(X, reset=first)
+            if not first:
+                self._check_goes_on()
             self._resolve_priors(X.shape[1])
             kept = getattr(self, "_fit_state", None)
             if first:
@@ -392,11 +401,6 @@ class AliasLDA(BaseTopicEstimator):
 
     def _priors_to_go_on(self, n_features):
         """The priors of a chain that goes on, those that are learned as they stand."""
-        if self.components_.shape[0] != self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components}, but there are {self.components_.shape[0]} "
-                "fitted topics to go on with"
-            )
         alpha, beta = self._resolve_priors(n_features)
         alpha = self.doc_topic_prior_ if self._learns_prior else alpha
         if self._learns_word_prior:

@@ -3,15 +3,18 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_array
 
 from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._allocation import DirichletTopics, TopicModel, empty_topic_stats
 from sklearn_sparsepost._base import (
+    MOST_COUNT,
+    MOST_INTEGER,
+    PRIOR,
     Interval,
     StrOptions,
     _fit_context,
     check_is_fitted,
+    check_topics,
     fingerprint,
 )
 from sklearn_sparsepost._observation import Multinomial
@@ -188,7 +191,9 @@ class SparseLDA(BaseTopicEstimator):
     online learning the topics follow a random batch, so the bound may fall.
 
     Counts are computed in float32 where X is float32 or of integers up to 2**24, in float64
-    otherwise; statistics and bounds are always summed in float64.
+    otherwise; statistics and bounds are always summed in float64. Zeros that a sparse matrix stores
+    count for nothing. Priors may be from 1e-30 to 1e30, counts and the entries of `init` up to
+    1e15: within these limits every result is finite, and beyond them is an error.
 
     References
     ----------
@@ -209,32 +214,32 @@ class SparseLDA(BaseTopicEstimator):
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "sparsity_level": [None, Interval(Integral, 1, None, closed="left")],
         "doc_topic_prior": [
             None,
             StrOptions({"auto"}),
-            Interval(Real, 0, None, closed="neither"),
+            PRIOR,
             "array-like",
         ],
-        "topic_word_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "topic_word_prior": [None, PRIOR, "array-like"],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
         "n_batches": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
         "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "total_samples": [None, Interval(Real, 0, None, closed="neither")],
+        "total_samples": [None, Interval(Real, 0, MOST_COUNT, closed="right")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_doc_update_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
-        "restarts": [Interval(Integral, 0, None, closed="left")],
+        "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
         "doc_start": [StrOptions({"cold", "warm"})],
         "evaluate_every": [Interval(Integral, 0, None, closed="left")],
         "sparse_output": ["boolean"],
         "warm_start": ["boolean"],
-        "n_jobs": [None, Integral],
+        "n_jobs": [None, Interval(Integral, None, None, closed="neither")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -299,8 +304,8 @@ class SparseLDA(BaseTopicEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents; fractions are legal. CSR is not copied, may be read-only
-            or memory-mapped, and is read a batch at a time.
+            Counts of words in documents; fractions are legal. CSR is not copied unless it stores
+            zeros, may be read-only or memory-mapped, and is read a batch at a time.
         y : None
             Ignored.
 
@@ -317,6 +322,8 @@ class SparseLDA(BaseTopicEstimator):
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "components_")
             X, dtype = self._validate_counts(X, reset=not goes_on)
+            if goes_on:
+                self._check_goes_on()
             model = self._model(X.shape[1])
             self._check_corpus(X)
             corpus = inference.Corpus(X, dtype, self.n_jobs)
@@ -351,10 +358,17 @@ class SparseLDA(BaseTopicEstimator):
         -------
         self : SparseLDA
             The estimator, fitted to what it has seen.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics.
         """
         with self._whole_passes():
             first = not hasattr(self, "components_")
             X, dtype = self._validate_counts(X, reset=first)
+            if not first:
+                self._check_goes_on()
             model = self._model(X.shape[1])
             corpus = inference.Corpus(X, dtype, self.n_jobs)
             if first:
@@ -384,9 +398,12 @@ class SparseLDA(BaseTopicEstimator):
         return self
 
     def _model(self, n_features):
-        alpha, beta = self._resolve_priors(n_features)
+        return self._model_under(*self._resolve_priors(n_features), n_features)
+
+    def _model_under(self, alpha, beta, n_features):
+        """The model of given priors."""
         prior = np.ascontiguousarray(beta.T if beta.ndim == 2 else beta.reshape(-1, 1))
-        observation = Multinomial(prior, (n_features, self.n_components))
+        observation = Multinomial(prior, (n_features, len(alpha)))
         return TopicModel(observation, self._allocation(alpha))
 
     def _allocation(self, alpha):
@@ -455,12 +472,14 @@ class SparseLDA(BaseTopicEstimator):
         stats.arrays["topic"] = counts.sum(axis=0)
         return stats
 
+    def _fitted_stats(self):
+        """Statistics of the fitted topics."""
+        beta = np.broadcast_to(self.topic_word_prior_, self.components_.shape)
+        return self._stats_of(np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy())
+
     def _state_from_components(self):
         """A state whose topics are the fitted ones."""
-        shape = self.components_.shape
-        beta = np.broadcast_to(self.topic_word_prior_, shape)
-        counts = np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy()
-        state = inference.FitState(self._stats_of(counts), self._new_seed())
+        state = inference.FitState(self._fitted_stats(), self._new_seed())
         state.dtype = self.components_.dtype
         state.alpha = self._fitted_prior()
         state.n_laps = self.n_iter_
@@ -472,11 +491,6 @@ class SparseLDA(BaseTopicEstimator):
 
     def _state_to_go_on(self, X):
         """The kept state if the data are the same, else one from the fitted topics."""
-        if self.components_.shape[0] != self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components}, but warm_start=True goes on with "
-                f"{self.components_.shape[0]} fitted topics"
-            )
         state, mark = getattr(self, "_fit_state", None), fingerprint(X)
         if state is None or state.fingerprint != mark:
             state = self._state_from_components()
@@ -535,9 +549,9 @@ class SparseLDA(BaseTopicEstimator):
         """
         check_is_fitted(self)
         X, dtype = self._validate_counts(X, reset=False)
-        model = self._model(X.shape[1])
-        model.use_prior(self.doc_topic_prior_)
-        at = self._state_from_components().stats
+        beta = np.asarray(self.topic_word_prior_)
+        model = self._model_under(self.doc_topic_prior_, beta, X.shape[1])
+        at = self._fitted_stats()
         total = model.empty_stats()
         corpus = inference.Corpus(X, dtype, self.n_jobs)
         for stats, _ in corpus.map(model.bind(at), whole_plan(X)):
@@ -554,7 +568,7 @@ class SparseLDA(BaseTopicEstimator):
             Topics: pseudo-counts (scikit-learn's `components_`), or probabilities, rows summing to
             1 (gensim's `get_topics()`, tomotopy's `get_topic_word_dist`), which are taken as
             known exactly.
-        feature_names : array-like of shape (n_features,), default=None
+        feature_names : array-like of str of shape (n_features,), default=None
             The words.
         **params : dict
             Parameters of the estimator, such as `doc_topic_prior` or `sparsity_level`.
@@ -563,21 +577,30 @@ class SparseLDA(BaseTopicEstimator):
         -------
         lda : SparseLDA
             A fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If components are negative or not finite, or there are more or fewer names than columns.
         """
-        components = check_array(components, dtype=[np.float64, np.float32], copy=True)
-        totals = components.sum(axis=1, dtype=np.float64)
-        if (components < 0).any() or not totals.all():
-            raise ValueError("components must be non-negative, and no row may be all zero")
-        if np.allclose(totals, 1):
-            components *= POINT_ESTIMATE_COUNT
+        components = check_topics(components)
+        n_features = components.shape[1]
+        if np.allclose(components.sum(axis=1, dtype=np.float64), 1):
+            components = components * POINT_ESTIMATE_COUNT
         tiny = np.asarray(1e-6, dtype=components.dtype)
         lda = cls(len(components), **params)
         lda._validate_params()
         lda.components_ = np.maximum(components, tiny)
-        lda.n_features_in_ = components.shape[1]
+        lda.n_features_in_ = n_features
         if feature_names is not None:
-            lda.feature_names_in_ = np.asarray(feature_names, dtype=object)
-        lda.doc_topic_prior_, beta = lda._resolve_priors(components.shape[1])
+            names = np.asarray(feature_names, dtype=object)
+            if names.shape != (n_features,) or not all(isinstance(name, str) for name in names):
+                raise ValueError(
+                    f"feature_names must be {n_features} strings, one a column of components, got "
+                    f"{feature_names!r}"
+                )
+            lda.feature_names_in_ = names
+        lda.doc_topic_prior_, beta = lda._resolve_priors(n_features)
         lda.topic_word_prior_ = beta if beta.ndim else float(beta)
         lda.bound_history_ = np.empty(0)
         lda.restart_acceptance_ = np.empty(0)

@@ -13,12 +13,19 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._base import (
+    MOST_COUNT,
+    MOST_INTEGER,
+    MOST_PRIOR,
+    MOST_VALUE,
+    PRIOR,
     BaseSparsePosterior,
     Interval,
     StrOptions,
     _fit_context,
+    check_count,
     check_is_fitted,
     fingerprint,
+    number_array,
     positive_array,
 )
 from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
@@ -270,6 +277,11 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     `reg_covar`: as in scikit-learn it is added after the update, so that the bound may fall a
     little once variances come near it. In float32 it may fall by rounding.
 
+    Priors may be from 1e-30 to 1e30, counts up to 1e15. Real data, `mean_prior` and `means_init`
+    may hold values up to 1e15 in float32 and 1e100 in float64, and `covariance_prior` variances
+    between the inverse of their squares and the squares. Beyond these limits, where results may not
+    be finite, is an error.
+
     With "full" covariances the updates are scikit-learn's. With "diag" and "spherical" so are
     those of the estimates, but the expected log-determinant is that of the Gamma posteriors, where
     scikit-learn takes a Wishart's and so does not ascend a bound.
@@ -294,7 +306,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
     _unit = ("total_weight", "sample")
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "sparsity_level": [None, Interval(Integral, 1, None, closed="left")],
         "n_neighbors": [None, Interval(Integral, 1, None, closed="left")],
         "observation": [StrOptions({"gaussian", "multinomial", "bernoulli"}), callable],
@@ -304,28 +316,28 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         "weight_concentration_prior_type": [
             StrOptions({"dirichlet_distribution", "dirichlet_process"})
         ],
-        "weight_concentration_prior": [None, Interval(Real, 0, None, closed="neither")],
-        "mean_precision_prior": [None, Interval(Real, 0, None, closed="neither")],
+        "weight_concentration_prior": [None, PRIOR],
+        "mean_precision_prior": [None, PRIOR],
         "mean_prior": [None, "array-like"],
-        "degrees_of_freedom_prior": [None, Interval(Real, 0, None, closed="neither")],
+        "degrees_of_freedom_prior": [None, PRIOR],
         "covariance_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "feature_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
-        "reg_covar": [Interval(Real, 0, None, closed="left")],
+        "feature_prior": [None, PRIOR, "array-like"],
+        "reg_covar": [Interval(Real, 0, MOST_PRIOR, closed="both")],
         "moves": ["boolean"],
         "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "init_params": [StrOptions({"k-means++", "kmeans", "random_from_data", "random"})],
         "means_init": [None, "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_init": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "n_batches": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
         "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "total_samples": [None, Interval(Real, 0, None, closed="neither")],
+        "total_samples": [None, Interval(Real, 0, MOST_COUNT, closed="right")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "sparse_output": ["boolean"],
         "warm_start": ["boolean"],
-        "n_jobs": [None, Integral],
+        "n_jobs": [None, Interval(Integral, None, None, closed="neither")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -408,12 +420,24 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         if observation == "multinomial":
             return self._validate_counts(X, reset=reset, dtype=dtype)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
+        if observation == "gaussian":
+            self._check_values(X)
         if observation == "bernoulli":
             other = (X != 0) & (X != 1)
             if other.any():
                 row = int(np.flatnonzero(other.any(axis=1))[0])
                 raise ValueError(f"X must hold 0 and 1 only, row {row} holds something else")
         return X, X.dtype
+
+    def _check_values(self, X):
+        """Refuse what has no finite square; without a copy if there is nothing to refuse."""
+        most = MOST_VALUE[X.dtype]
+        if X.max() > most or X.min() < -most:
+            row = int(np.flatnonzero((np.abs(X) > most).any(axis=1))[0])
+            raise ValueError(
+                f"row {row} of X holds a value beyond {most:g} in size, too large for the squares "
+                f"of {X.dtype}: scale the data"
+            )
 
     def _corpus(self, X, dtype, sample_weight=None):
         if sample_weight is not None:
@@ -463,16 +487,16 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             )
         mean_prior = mean
         if self.mean_prior is not None:
-            mean_prior = np.asarray(self.mean_prior, dtype=np.float64)
-            if mean_prior.shape != (D,) or not np.isfinite(mean_prior).all():
-                raise ValueError(f"mean_prior must be finite and of shape {(D,)}")
+            most = MOST_VALUE[corpus.dtype]
+            shapes = {"one a feature": (D,)}
+            mean_prior = number_array(self.mean_prior, "mean_prior", shapes, -most, most)
         given = self.mean_precision_prior
         options = {
             "assume_centered": self.assume_centered,
             "mean_precision_prior": 1.0 if given is None else float(given),
             "mean_prior": mean_prior,
             "degrees_of_freedom_prior": float(nu),
-            "covariance_prior": self._covariance_prior(covariance),
+            "covariance_prior": self._covariance_prior(covariance, corpus.dtype),
             "reg_covar": self.reg_covar,
             "origin": mean,
         }
@@ -482,7 +506,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             self.estimation, spherical=self.covariance_type == "spherical", **options
         )
 
-    def _covariance_prior(self, covariance):
+    def _covariance_prior(self, covariance, dtype):
         """The prior's scale: what was given, checked, or the data's covariance, made invertible."""
         full = self.covariance_type == "full"
         if self.covariance_prior is None:
@@ -499,14 +523,18 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             return covariance + (
                 self.reg_covar * np.eye(len(covariance)) if full else self.reg_covar
             )
-        prior = np.asarray(self.covariance_prior, dtype=np.float64)
-        if prior.shape != covariance.shape:
-            raise ValueError(
-                f"covariance_prior has shape {prior.shape}, but must have shape {covariance.shape}"
-            )
-        positive = np.isfinite(prior).all() and (not full or np.allclose(prior, prior.T))
-        if not positive or (np.linalg.eigvalsh(prior) if full else prior).min() <= 0:
+        most = MOST_VALUE[dtype] ** 2
+        shapes = {f"covariance_type={self.covariance_type!r}": covariance.shape}
+        prior = number_array(self.covariance_prior, "covariance_prior", shapes, -most, most)
+        definite = not full or np.allclose(prior, prior.T)
+        least = (np.linalg.eigvalsh(prior) if full else prior).min()
+        if not definite or least <= 0:
             raise ValueError("covariance_prior must be symmetric and positive definite")
+        if least < 1 / most:
+            raise ValueError(
+                f"covariance_prior has a variance of {least:.3g}, but {1 / most:g} is the least "
+                f"that {dtype} computes with"
+            )
         return prior
 
     def _new_allocation(self):
@@ -626,8 +654,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         found = len(self.weights_)
         if found > self.n_components or (found < self.n_components and not self._moves):
             raise ValueError(
-                f"n_components={self.n_components}, but warm_start=True goes on with "
-                f"{found} fitted components"
+                f"n_components={self.n_components}, but there are {found} fitted components to go "
+                "on with"
             )
         return self._observation, self._allocation
 
@@ -727,6 +755,12 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 parts = self._new_parts(corpus)
             else:
                 parts = self._parts_to_go_on(corpus)
+                wanted = self._fitted_as["n_components"]  # some may have been merged since
+                if self.n_components != wanted:
+                    raise ValueError(
+                        f"n_components={self.n_components}, but what is to go on was fitted with "
+                        f"n_components={wanted}"
+                    )
             n_components = self.n_components if first else len(self.weights_)
             model = self._model(dtype, n_components, X.shape[0], parts=parts)
             if first:
@@ -828,7 +862,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         found["_estimate_names"] = tuple(described)
         found["weights_"] = allocation.weights(concentration).astype(state.dtype)
         found.update({f"{name}_": value for name, value in observation.priors().items()})
-        found["_fitted_as"] = self._structure()
+        found["_fitted_as"] = {**self._structure(), "n_components": self.n_components}
         if allocation.estimation != "ml":
             found["weight_concentration_prior_"] = allocation.prior
             split = concentration.ndim == 2
@@ -997,7 +1031,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Source of the draws.
+            Source of the draws; by default the estimator's own.
 
         Returns
         -------
@@ -1007,9 +1041,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
             Their components.
         """
         check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be 1 or more, got {n_samples}")
-        rng = check_random_state(random_state)
+        check_count(n_samples, "n_samples", 1)
+        rng = check_random_state(self.random_state if random_state is None else random_state)
         weights = self.weights_.astype(np.float64)
         sizes = rng.multinomial(n_samples, weights / weights.sum())
         attributes = self._attributes()

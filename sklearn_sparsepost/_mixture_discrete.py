@@ -6,6 +6,7 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 import numpy as np
 from scipy.special import gammaln, psi
 
+from sklearn_sparsepost._base import MOST_COUNT
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._suffstats import TopicCounts
 from sklearn_sparsepost.observations import Observation
@@ -106,7 +107,7 @@ class MultinomialCounts(_Discrete):
         """Log-probabilities, words x components."""
         log_p = self._log_probabilities(estimates["concentration"], point)
         # Finite, since it is multiplied by counts.
-        least = np.finfo(np.float32).min / 1e8
+        least = np.finfo(np.float32).min / (1e6 * MOST_COUNT)
         return np.ascontiguousarray(np.maximum(log_p, least).T, dtype=dtype)
 
     def log_likelihood(self, rows, table):

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils import check_array
 
 from sklearn_sparsepost import _seeding as seeding
+from sklearn_sparsepost._base import MOST_VALUE, number_array
 from sklearn_sparsepost._parallel import make_chunk, single_blas, whole_plan
 
 # Of more rows than this, a random part begins. Random responsibilities are this many at most.
@@ -117,10 +117,10 @@ def _labels(rows, n_components, init_params, means_init, weight, rng):
     """The nearest of the first means for each row."""
     sparse = sp.issparse(rows)
     if means_init is not None:
-        means = check_array(means_init, dtype=np.float64, input_name="means_init")
         shape = (n_components, rows.shape[1])
-        if means.shape != shape:
-            raise ValueError(f"means_init has shape {means.shape}, but must have shape {shape}")
+        most = MOST_VALUE[rows.dtype]
+        shapes = {"components x features": shape}
+        means = number_array(means_init, "means_init", shapes, 0 if sparse else -most, most)
         if sparse:
             smoothing = np.full(shape[1], SMOOTHING)
             return seeding._nearest(rows, sp.csr_array(means * rows.sum()), smoothing)

@@ -3,9 +3,9 @@
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
-from sklearn.utils import check_array
 
 from sklearn_sparsepost import _seeding as seeding
+from sklearn_sparsepost._base import MOST_COUNT, number_array
 from sklearn_sparsepost._parallel import deal_rows, make_chunk, single_blas
 
 # Stored counts that a start works on at a time: of more, a random part chooses the topics.
@@ -57,11 +57,7 @@ def first_counts(X, n_components, init, prior, dtype, rng):
 
 def _counts_of_array(X, n_components, init, prior):
     shape = (n_components, X.shape[1])
-    start = check_array(init, dtype=np.float64, input_name="init")
-    if start.shape != shape:
-        raise ValueError(f"init has shape {start.shape}, but must have shape {shape}")
-    if (start < 0).any():
-        raise ValueError("init must not be negative")
+    start = number_array(init, "init", {"topics x words": shape}, 0, MOST_COUNT)
     if np.allclose(start.sum(axis=1), 1):
         return np.ascontiguousarray(start.T) * (X.data.sum(dtype=np.float64) / len(start))
     return np.maximum(start - np.broadcast_to(prior, shape), 0).T.copy()

@@ -10,7 +10,14 @@ from sklearn.utils import check_random_state
 
 from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._allocation import ACTIVE_TOL, TopicTable, infer_documents
-from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted, positive_array
+from sklearn_sparsepost._base import (
+    BaseSparsePosterior,
+    check_count,
+    check_is_fitted,
+    draw_dirichlet,
+    has_fractions,
+    positive_array,
+)
 from sklearn_sparsepost._parallel import local_threads, whole_plan
 from sklearn_sparsepost.metrics import document_completion
 
@@ -25,6 +32,9 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     `sparse_output` and `n_jobs`, and says in `_allocation(alpha)` how documents are inferred.
     """
 
+    # Whether a topic is drawn for every token, so that counts must be whole.
+    _rounds_counts = False
+
     # ------------------------------------------------------------------ parameters
 
     @property
@@ -36,14 +46,31 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return isinstance(self.topic_word_prior, str)
 
     def _check_corpus(self, X):
-        if not X.nnz or not X.data.any():
+        if not X.nnz:
             raise ValueError("X has no counts: every document is empty")
+        if self._rounds_counts and has_fractions(X):
+            warnings.warn(
+                f"X has fractional counts, as tf-idf weights are: {type(self).__name__} rounds "
+                "them at random. Give it the counts of CountVectorizer, or use SparseLDA, which "
+                "takes fractions as they are",
+                UserWarning,
+                stacklevel=4,  # past the validation that wraps `fit`
+            )
         if self.n_components > X.shape[0]:
             warnings.warn(
                 f"n_components={self.n_components} is more than the {X.shape[0]} documents: "
                 "some topics will stay empty",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
+            )
+
+    def _check_goes_on(self):
+        """Whoever goes on with fitted topics must want as many."""
+        found = len(self.components_)
+        if found != self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components}, but there are {found} fitted topics to go on "
+                "with"
             )
 
     def _resolve_priors(self, n_features):
@@ -165,7 +192,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         doc_length : int, default=100
             Tokens a document.
         random_state : int, RandomState instance or None, default=None
-            Source of the draws.
+            Source of the draws; by default the estimator's own.
 
         Returns
         -------
@@ -175,8 +202,11 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             The topic weights they were drawn with.
         """
         check_is_fitted(self)
-        rng = check_random_state(random_state)
-        doc_topic = rng.dirichlet(self.doc_topic_prior_, size=n_samples)
+        check_count(n_samples, "n_samples", 1)
+        check_count(doc_length, "doc_length", 0)
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+        alpha = self.doc_topic_prior_
+        doc_topic = draw_dirichlet(np.broadcast_to(alpha, (n_samples, len(alpha))), rng)
         topics = self.topic_word_distr_.astype(np.float64)
         rows = []
         for weights in doc_topic:

@@ -5,14 +5,13 @@ import inspect
 import pkgutil
 import re
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import softmax
 from sklearn.utils import Bunch, check_random_state
 
-from sklearn_sparsepost._base import positive_array
+from sklearn_sparsepost._base import check_count, draw_dirichlet, positive_array
 
 __all__ = ["load_docstrings", "make_bars", "make_lda_corpus"]
 
@@ -211,12 +210,6 @@ def _clean(doc):
     return text
 
 
-def _check_count(value, name, minimum):
-    """Raise a ValueError unless a value is an integer, and large enough."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
-
-
 def _check_libraries(libraries):
     """Return the chosen libraries in the order of LIBRARIES, or raise a ValueError."""
     chosen = [] if isinstance(libraries, str) or not np.iterable(libraries) else list(libraries)
@@ -311,7 +304,7 @@ def load_docstrings(*, libraries=LIBRARIES, min_words=20, return_X_y=False):
     True
     """
     target_names = _check_libraries(libraries)
-    _check_count(min_words, "min_words", 0)
+    check_count(min_words, "min_words", 0)
     texts = {}
     for name, doc in _docstrings(target_names).items():
         text = _clean(doc)
@@ -331,18 +324,11 @@ def load_docstrings(*, libraries=LIBRARIES, min_words=20, return_X_y=False):
     )
 
 
-def _draw_dirichlet(alpha, rng):
-    """Draw a row from the Dirichlet distribution of each row of parameters."""
-    # Gamma(a) is Gamma(a + 1) * U^(1 / a): in logs, small parameters do not underflow.
-    logs = np.log(rng.standard_gamma(alpha + 1)) - rng.standard_exponential(alpha.shape) / alpha
-    return softmax(logs, axis=1)
-
-
 def _draw_doc_topic(n_samples, n_components, doc_topic_prior, rng):
     """Draw the topic weights of documents."""
     shapes = {"one value": (), "one a topic": (n_components,)}
     alpha = positive_array(doc_topic_prior, "doc_topic_prior", shapes)
-    return _draw_dirichlet(np.broadcast_to(alpha, (n_samples, n_components)), rng)
+    return draw_dirichlet(np.broadcast_to(alpha, (n_samples, n_components)), rng)
 
 
 def _draw_lengths(n_samples, doc_length, rng):
@@ -440,14 +426,14 @@ def make_lda_corpus(
     >>> X.shape, components.shape, doc_topic.shape
     ((50, 30), (4, 30), (50, 4))
     """
-    _check_count(n_samples, "n_samples", 1)
-    _check_count(n_features, "n_features", 1)
-    _check_count(n_components, "n_components", 1)
+    check_count(n_samples, "n_samples", 1)
+    check_count(n_features, "n_features", 1)
+    check_count(n_components, "n_components", 1)
     rng = check_random_state(random_state)
     shape = (n_components, n_features)
     shapes = {"one value": (), "one a word": (n_features,), "topics x words": shape}
     beta = positive_array(topic_word_prior, "topic_word_prior", shapes)
-    components = _draw_dirichlet(np.broadcast_to(beta, shape), rng)
+    components = draw_dirichlet(np.broadcast_to(beta, shape), rng)
     doc_topic = _draw_doc_topic(n_samples, n_components, doc_topic_prior, rng)
     lengths = _draw_lengths(n_samples, doc_length, rng)
     return _draw_words(lengths, doc_topic, components, rng), components, doc_topic
@@ -508,8 +494,8 @@ def make_bars(n_samples=100, side=5, *, doc_topic_prior=1.0, doc_length=100, ran
            [False, False, False],
            [False, False, False]])
     """
-    _check_count(n_samples, "n_samples", 1)
-    _check_count(side, "side", 2)
+    check_count(n_samples, "n_samples", 1)
+    check_count(side, "side", 2)
     rng = check_random_state(random_state)
     rows = np.kron(np.eye(side), np.ones(side))
     columns = np.tile(np.eye(side), side)

@@ -5,10 +5,15 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.utils import check_array
 
 from sklearn_sparsepost._allocation import DirichletTopics
-from sklearn_sparsepost._base import positive_array
+from sklearn_sparsepost._base import (
+    check_count,
+    check_counts,
+    check_topics,
+    number_array,
+    positive_array,
+)
 from sklearn_sparsepost._kernels import topic_words
 from sklearn_sparsepost._parallel import cut_batch, local_threads, make_chunk
 
@@ -25,7 +30,7 @@ def split_words(X, *, observed=0.8, random_state=0):
 
     Parameters
     ----------
-    X : sparse matrix of shape (n_samples, n_features)
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Counts.
     observed : float, default=0.8
         Expected share of the distinct words that are observed.
@@ -48,7 +53,8 @@ def split_words(X, *, observed=0.8, random_state=0):
     >>> bool((seen + hidden != X).nnz)
     False
     """
-    X = sp.csr_matrix(X, dtype=np.float64, copy=True)
+    number_array(observed, "observed", {"one value": ()}, 0, 1)
+    X = sp.csr_matrix(check_counts(X, "split_words"), dtype=np.float64, copy=True)
     X.sum_duplicates()
     mask = np.random.default_rng(random_state).random(X.nnz) < observed
     parts = []
@@ -107,7 +113,7 @@ def document_completion(
     Raises
     ------
     ValueError
-        If topics are negative or not finite, or their width is not that of X.
+        If topics or counts are negative or not finite, or of different widths.
 
     References
     ----------
@@ -124,10 +130,10 @@ def document_completion(
     >>> bool(document_completion(topics, X) > document_completion(blurred, X))
     True
     """
-    topics = check_array(components, dtype=np.float64, input_name="components")
-    if (topics < 0).any() or not topics.sum(axis=1).all():
-        raise ValueError("components must be non-negative, and no row may be all zero")
-    X = check_array(X, accept_sparse="csr", dtype="numeric")
+    check_count(max_iter, "max_iter", 1)
+    number_array(tol, "tol", {"one value": ()}, 0, np.inf)
+    topics = check_topics(components).astype(np.float64, copy=False)
+    X = check_counts(X, "document_completion")
     if X.shape[1] != topics.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features, but components has {topics.shape[1]}")
     n_components = len(topics)

@@ -163,7 +163,7 @@ def test_split_entries_are_one_count(corpus):
     np.testing.assert_array_equal(one.components_, two.components_)
 
 
-@pytest.mark.parametrize("count", [2.0**31, 1e19])
+@pytest.mark.parametrize("count", [2.0**31, 1e15])
 def test_more_tokens_than_are_counted(count):
     with pytest.raises(ValueError, match="tokens of feature 0"):
         AliasLDA(2).fit([[count, 1.0], [3.0, 2.0]])
@@ -175,7 +175,7 @@ def test_priors_at_the_edges(corpus, sampler):
     # 0.1 a word of ten: an empty topic's total of 1, less the token that is drawn, is 0.
     options = {"init": "random", "sampler": sampler, "max_iter": 3, "random_state": 0}
     assert np.isfinite(AliasLDA(40, **options).fit(np.eye(10, dtype=int)).components_).all()
-    tiny = AliasLDA(5, topic_word_prior=1e-50, **options).fit(corpus)
+    tiny = AliasLDA(5, topic_word_prior=1e-30, **options).fit(corpus)
     assert (tiny.components_.sum(axis=1) > 0).all()
 
 
@@ -284,7 +284,8 @@ def test_bad_input(corpus):
         AliasLDA(6).fit(np.array([[1, np.nan]]))
     with pytest.raises(ValueError, match="no counts"):
         AliasLDA(2).fit(np.zeros((3, 4)))
-    with pytest.raises(ValueError, match="no tokens"):
+    fractions = pytest.warns(UserWarning, match="fractional counts")
+    with fractions, pytest.raises(ValueError, match="no tokens"):
         AliasLDA(2, random_state=0).fit(np.full((3, 4), 1e-9))
     with pytest.raises(NotFittedError):
         AliasLDA(2).transform(corpus)

@@ -11,10 +11,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
 
-# The checks fit small data with many settings; the warning about few documents has its own test.
+# The checks fit small data with many settings, fractions to samplers among them; the warnings about
+# few documents and about fractions have their own tests.
 # The checks mix data frames and arrays on purpose.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:n_components=.* is more than:UserWarning"),
+    pytest.mark.filterwarnings("ignore:X has fractional counts:UserWarning"),
     pytest.mark.filterwarnings("ignore:some features are constant:UserWarning"),
     pytest.mark.filterwarnings("ignore:X (does not have valid|has) feature names:UserWarning"),
 ]
