@@ -1,5 +1,6 @@
 """AliasLDA: latent Dirichlet allocation by collapsed Gibbs sampling (paper 004)."""
 
+import warnings
 from numbers import Integral
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn_sparsepost._base import (
     StrOptions,
     _fit_context,
     fingerprint,
+    has_fractions,
 )
 from sklearn_sparsepost._parallel import local_threads
 from sklearn_sparsepost._starts import first_counts
@@ -235,8 +237,6 @@ class AliasLDA(BaseTopicEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    _rounds_counts = True
-
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -268,6 +268,7 @@ class AliasLDA(BaseTopicEstimator):
                 self._check_goes_on()
             self._resolve_priors(X.shape[1])
             self._check_corpus(X)
+            self._warn_of_fractions(X)
 
             def begin():
                 return self._state_to_go_on(X, dtype) if goes_on else self._new_state(X, dtype)
@@ -307,6 +308,7 @@ class AliasLDA(BaseTopicEstimator):
             if not first:
                 self._check_goes_on()
             self._resolve_priors(X.shape[1])
+            self._warn_of_fractions(X)
             kept = getattr(self, "_fit_state", None)
             if first:
                 self._check_corpus(X)
@@ -330,6 +332,16 @@ class AliasLDA(BaseTopicEstimator):
             state.n_laps += 1
             self._store(state, whole=True)
         return self
+
+    def _warn_of_fractions(self, X):
+        if has_fractions(X):
+            warnings.warn(
+                "X has fractional counts, as tf-idf weights are: AliasLDA rounds them at random. "
+                "Give it the counts of CountVectorizer, or use SparseLDA, which takes fractions "
+                "as they are",
+                UserWarning,
+                stacklevel=4,  # past the validation that wraps `fit`
+            )
 
     def _lap(self, state, wanted):
         """One sweep and what follows it: the state then, and the log likelihood if wanted."""

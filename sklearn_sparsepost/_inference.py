@@ -129,6 +129,11 @@ class FitState:
         new.local = dict(self.local)
         return new
 
+    def sum_anew(self):
+        """Have the statistics be the sum of what batches remember, to the last bit, if they do."""
+        if self.memo is not None:
+            self.lend_stats()
+
     def own(self, n_batches=None):
         """A copy to be moved by another call, with statistics that it may write to.
 

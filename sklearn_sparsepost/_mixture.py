@@ -694,6 +694,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
                 bound = merge_components(model, state, bound)
                 if model.n_components == before:  # what was tracked is still true
                     bound = delete_component(model, state, bound)
+                if model.n_components != before:
+                    state.sum_anew()
             finally:
                 forget_moves(model, state)
             return state, bound

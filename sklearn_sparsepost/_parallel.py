@@ -27,6 +27,8 @@ SMALL_WORK = 1 << 21
 SLICE = 32
 # Below so many, threads take longer to start than to work.
 LEAST_SLICES = 12
+# Chunks a worker that are handed out together: results of no more than these wait to be summed.
+CHUNKS_AHEAD = 8
 # A batch is dealt in this many runs of neighbouring rows, so that sorted corpora are mixed.
 RUNS_PER_BATCH = 64
 
@@ -424,8 +426,8 @@ def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=N
             yield _on_worker(function, make_chunk(X, runs, dtype, weight), n_threads, option)
         return
     streams = getattr(get_active_backend(prefer="threads")[0], "supports_return_generator", False)
-    # Else a few chunks a worker at a time, so that results do not pile up before they are summed.
-    step = len(chunks) if streams else 4 * n_workers
+    # Some chunks a worker at a time, so that results do not pile up before they are summed.
+    step = CHUNKS_AHEAD * n_workers
     options_of_joblib = {"return_as": "generator"} if streams else {}
     # BLAS is held here, too, or it would be let go and caught again between chunks.
     if effective_n_jobs(n_jobs) == 1:

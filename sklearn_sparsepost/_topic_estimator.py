@@ -15,7 +15,6 @@ from sklearn_sparsepost._base import (
     check_count,
     check_is_fitted,
     draw_dirichlet,
-    has_fractions,
     positive_array,
 )
 from sklearn_sparsepost._parallel import local_threads, whole_plan
@@ -32,9 +31,6 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     `sparse_output` and `n_jobs`, and says in `_allocation(alpha)` how documents are inferred.
     """
 
-    # Whether a topic is drawn for every token, so that counts must be whole.
-    _rounds_counts = False
-
     # ------------------------------------------------------------------ parameters
 
     @property
@@ -48,20 +44,12 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _check_corpus(self, X):
         if not X.nnz:
             raise ValueError("X has no counts: every document is empty")
-        if self._rounds_counts and has_fractions(X):
-            warnings.warn(
-                f"X has fractional counts, as tf-idf weights are: {type(self).__name__} rounds "
-                "them at random. Give it the counts of CountVectorizer, or use SparseLDA, which "
-                "takes fractions as they are",
-                UserWarning,
-                stacklevel=4,  # past the validation that wraps `fit`
-            )
         if self.n_components > X.shape[0]:
             warnings.warn(
                 f"n_components={self.n_components} is more than the {X.shape[0]} documents: "
                 "some topics will stay empty",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=4,  # past the validation that wraps `fit`
             )
 
     def _check_goes_on(self):
