@@ -62,9 +62,8 @@ class Corpus:
 
     @property
     def is_empty(self):
-        """Whether there is nothing to learn from: no counts, or no row of any weight."""
-        nothing = sp.issparse(self.X) and not self.X.data.any()
-        return nothing or (self.weight is not None and not self.weight.any())
+        """Whether there are no counts to learn from."""
+        return sp.issparse(self.X) and not self.X.data.any()
 
     def map(self, function, chunks, starts=None):
         """Results of a function of (chunk, n_threads) over chunks of rows, in order."""

@@ -731,8 +731,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
 
         The first call settles priors and starts the components from its own rows. `total_samples`
         says how many rows the stream is thought to have. After a :meth:`fit` the steps go on from
-        where as many batches as its rows make would have led, so that what was learned stays. A
-        batch whose rows all have weight 0 changes nothing.
+        where as many batches as its rows make would have led, so that what was learned stays.
 
         Parameters
         ----------

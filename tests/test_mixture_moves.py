@@ -271,7 +271,8 @@ def test_changes_of_deletes_are_summed_as_they_come(three, method, n_kept, monke
         most = max(most, len(alive))
 
     monkeypatch.setattr(moves.Change, "__init__", note)
-    mixture = process(15, learning_method=method, n_batches=3, max_iter=4, tol=0).fit(three)
+    options = {"learning_method": method, "n_batches": 3, "max_iter": 4, "tol": 0, "n_jobs": 1}
+    mixture = process(15, **options).fit(three)
     assert len(mixture.weights_) < 15  # some were deleted
     # One of each target a batch, and those of the chunk that has just been computed.
     assert 0 < most <= (n_kept + 1) * moves.N_TARGETS

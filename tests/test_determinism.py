@@ -1,0 +1,228 @@
+"""Same bytes from every backend and any number of workers, where sparse paths are taken."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _gibbs, _starts
+from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost.datasets import make_lda_corpus
+
+# Many more topics than words keep, so that kernels skip what is zero.
+K, LEVEL = 60, 2
+COUNTS = make_lda_corpus(300, 200, 10, random_state=0)[0]
+POINTS = np.random.default_rng(0).standard_normal((600, 17)) * np.linspace(4, 0.5, 17)
+POINTS[::3] += 3
+BITS = (POINTS > 0).astype(float)
+
+METHODS = ["batch", "online", "memoized"]
+PRIORS = {
+    "scalar": {},
+    "a word": {"topic_word_prior": np.linspace(0.05, 0.2, 200)},
+    "matrix": {"topic_word_prior": np.where(np.arange(K)[:, None] % 5 == 0, 0.05, np.ones(200))},
+    "learned": {"doc_topic_prior": "auto"},
+    "a topic": {"doc_topic_prior": np.linspace(0.01, 0.05, K)},
+}
+COMMON = {"sparsity_level": LEVEL, "n_batches": 2, "max_iter": 3, "tol": 0, "random_state": 0}
+
+LDAS = {
+    f"LDA {method}, {name} prior": SparseLDA(
+        K, learning_method=method, batch_size=100, **COMMON, **prior
+    )
+    for method in METHODS
+    for name, prior in PRIORS.items()
+    if method == "memoized" or name in ("scalar", "matrix", "learned")
+}
+LDAS["LDA warm"] = SparseLDA(K, doc_start="warm", **COMMON)
+LDAS["LDA dense"] = SparseLDA(K, **{**COMMON, "sparsity_level": None})
+LDAS["LDA anchor"] = SparseLDA(K, init="anchor", **COMMON)
+MIXTURES = {
+    f"mixture {method}, {kind}": SparseMixture(
+        20, covariance_type=kind, learning_method=method, batch_size=200, **COMMON
+    )
+    for method in METHODS
+    for kind in ("full", "diag", "spherical")
+    if method == "memoized" or kind == "full"
+}
+for observation in ("bernoulli", "multinomial"):
+    MIXTURES[f"mixture {observation}"] = SparseMixture(20, observation=observation, **COMMON)
+MIXTURES["mixture moves"] = SparseMixture(
+    20, weight_concentration_prior_type="dirichlet_process", **COMMON
+)
+MIXTURES["mixture neighbours"] = SparseMixture(20, n_neighbors=3, **COMMON)
+MIXTURES["mixture ml"] = SparseMixture(20, estimation="ml", **COMMON)
+SAMPLERS = {
+    f"{sampler}, {name} prior": AliasLDA(
+        K, sampler=sampler, max_iter=4, burn_in=1, sample_every=1, random_state=0, **prior
+    )
+    for sampler in ("auto", "alias", "sparse", "cycle", "dense")
+    for name, prior in PRIORS.items()
+    if sampler == "auto" or name in ("scalar", "matrix")
+}
+ALL = {**LDAS, **MIXTURES, **SAMPLERS}
+
+
+@pytest.fixture(autouse=True)
+def many_chunks(monkeypatch):
+    monkeypatch.setattr(parallel, "CHUNK_SIZE", 1500)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 17 * 60)
+    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 60)
+    monkeypatch.setattr(parallel, "SMALL_WORK", 0)  # threads wherever there may be some
+    monkeypatch.setattr(_gibbs, "SERIAL_TOKENS", 0)
+
+
+def data_of(estimator):
+    if not isinstance(estimator, SparseMixture) or estimator.observation == "multinomial":
+        return COUNTS
+    return BITS if estimator.observation == "bernoulli" else POINTS
+
+
+def bytes_of(name, n_jobs=None):
+    """All that a fit and what follows it give, in bytes."""
+    estimator = clone(ALL[name]).set_params(n_jobs=n_jobs)
+    X = data_of(estimator)
+    estimator.fit(X)
+    infer = "predict_proba" if name in MIXTURES else "transform"
+    found = {name: value for name, value in vars(estimator).items() if name[-1:] == "_"}
+    found["inferred"] = getattr(estimator, infer)(X)
+    found["score"] = estimator.score(X)
+    if name not in SAMPLERS:
+        found["streamed"] = getattr(estimator.partial_fit(X[:50]), infer)(X)
+    return {name: np.asarray(value).tobytes() for name, value in found.items()}
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {}
+
+
+@pytest.fixture
+def want(known):
+    """The bytes from one thread of this process, found once for every test."""
+
+    def of(name):
+        if name not in known:
+            known[name] = bytes_of(name, 1)
+        return known[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_threads(name, want):
+    assert bytes_of(name, None) == want(name)
+    assert bytes_of(name, 3) == want(name)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert bytes_of(name) == want(name)
+
+
+@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior"])
+def test_processes(name, want):
+    with joblib.parallel_config(backend="loky"):
+        assert bytes_of(name, 2) == want(name)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed", reason="needs the tests extra")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield cluster
+
+
+@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior"])
+def test_dask(name, want, cluster):
+    with joblib.parallel_config(backend="dask"):
+        assert bytes_of(name) == want(name)
+
+
+def test_tied_rows_of_a_seeding_prior_know_no_threads():
+    # Rows that tie are told apart by the last bits of a product.
+    prior = np.where(np.arange(200) < 100, 1.0, 0.1) * np.ones((K, 1))
+    counts = np.random.default_rng(0).gamma(0.1, size=(200, K))
+    held = []
+
+    class Watched(type(parallel._BLAS)):
+        def held(self):
+            held.append(1)
+            return super().held()
+
+    before, parallel._BLAS = parallel._BLAS, Watched()
+    try:
+        ordered = _starts._ordered_as(counts, prior)
+    finally:
+        parallel._BLAS = before
+    assert held
+    np.testing.assert_array_equal(np.sort(ordered.sum(axis=0)), np.sort(counts.sum(axis=0)))
+
+
+# ---------------------------------------------------------------------- how many cores
+
+
+@pytest.mark.parametrize(
+    "n_jobs, n_chunks, threaded, want",
+    [
+        (None, 9, True, (1, 4)),  # threads inside a chunk
+        (None, 9, False, (4, 1)),  # threads over chunks
+        (1, 9, True, (1, 1)),
+        (1, 9, False, (1, 1)),
+        (3, 9, True, (3, 1)),
+        (3, 9, False, (3, 1)),
+        (4, 2, True, (2, 2)),
+        (4, 0, True, (1, 4)),
+    ],
+)
+def test_one_rule_for_cores(monkeypatch, n_jobs, n_chunks, threaded, want):
+    monkeypatch.setattr(parallel, "most_threads", lambda: 4)
+    assert parallel.share_cores(n_jobs, n_chunks, threaded) == want
+    assert parallel.local_threads(n_jobs) == {None: 4}.get(n_jobs, n_jobs)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert parallel.local_threads(None) == 2
+        assert parallel.share_cores(None, 9, threaded) == (2, 1)
+
+
+SCRIPT = """
+import multiprocessing, sys
+sys.path.insert(0, {folder!r})
+import numpy as np
+import test_determinism as t
+from sklearn_sparsepost import _parallel as parallel
+
+def use(name):
+    estimator = t.clone(t.ALL[name])
+    X = t.data_of(estimator)
+    estimator.fit(X)
+    infer = estimator.predict_proba if name in t.MIXTURES else estimator.transform
+    return infer(X).tobytes()
+
+names = ["LDA batch, scalar prior", "mixture memoized, full", "auto, scalar prior", "kmeans"]
+t.ALL["kmeans"] = t.MIXTURES["kmeans"] = t.SparseMixture(5, init_params="kmeans", random_state=0)
+parallel.SMALL_WORK = 0
+here = [use(name) for name in names]
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(use, names) == here
+print("done")
+"""
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="processes do not fork here"
+)
+def test_forked_processes_do_not_hang():
+    """OpenMP's threads do not survive a fork, and who waits for them would wait forever."""
+    script = SCRIPT.format(folder=os.path.dirname(__file__))
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    out = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120
+    )
+    assert out.stdout.split() == ["done"], out.stderr
