@@ -261,8 +261,50 @@ def responsibilities(corpus, n_topics, method, *, n_samples, dtype, passes=5, th
     return {"distance": distance}
 
 
+def stream(corpus, n_topics, method, *, passes, seed=0, threads=1):
+    """What a stream after a fit does to the held-out score.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, seed, threads
+        As for :func:`curve`.
+    passes : int
+        Passes of the fits.
+
+    Returns
+    -------
+    result : dict
+        The judge's scores after a fit of four fifths of the documents, after the others have come
+        in batches, and after a fit of all.
+    """
+    assert method == "sparsepost"
+    from copy import deepcopy
+
+    from sklearn_sparsepost import SparseLDA
+
+    X, X_test = corpora.load(corpus)
+    X = X[np.random.default_rng(seed).permutation(X.shape[0])]
+    n_first = X.shape[0] * 4 // 5
+    judge = corpora.judge()
+    params = {"max_iter": passes, "random_state": seed, "n_jobs": threads}
+    first = SparseLDA(n_topics, **params).fit(X[:n_first])
+    scores = {"fit of four fifths": first, "fit of all": SparseLDA(n_topics, **params).fit(X)}
+    for size in (50, 500):
+        for total_samples in (None, 1e6):
+            lda = deepcopy(first).set_params(total_samples=total_samples)
+            for start in range(n_first, X.shape[0], size):
+                lda.partial_fit(X[start : start + size])
+            thought = "" if total_samples is None else ", total_samples=1e6"
+            scores[f"the rest in batches of {size}{thought}"] = lda
+    scores = {
+        label: float(judge.score(lda.topic_word_distr_, X_test)) for label, lda in scores.items()
+    }
+    return {"scores": scores, "n_streamed": X.shape[0] - n_first}
+
+
 KINDS = {
     "curve": curve,
+    "stream": stream,
     "transform": transform,
     "mixture": mixture,
     "responsibilities": responsibilities,

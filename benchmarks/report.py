@@ -342,6 +342,27 @@ def prior_tables(runs):
     return [Table("Learned priors", note, header, rows)] * bool(rows)
 
 
+def stream_tables(runs):
+    """What a stream after a fit does to the score."""
+    tables, found = [], {}
+    for key, result in runs.items():
+        if key.startswith("stream/") and "scores" in result:
+            found.setdefault(key.split("/")[1], []).append(result)
+    for name, results in found.items():
+        rows = []
+        for label in results[0]["scores"]:
+            scores = np.array([result["scores"][label] for result in results])
+            rows.append([label, _score(scores.mean()), _score(scores.min()), _score(scores.max())])
+        note = (
+            f"{results[0]['n_streamed']:,} documents are streamed. By default a batch after a fit "
+            "counts as its share of all documents seen."
+        )
+        title = f"A stream after a fit: {_corpus(name)}, {len(results)} seeds"
+        header = ["SparseLDA", "mean score", "least", "largest"]
+        tables.append(Table(title, note, header, rows))
+    return tables
+
+
 def transform_tables(runs):
     """Documents a second of transform, and how far the weights are apart."""
     tables = []
@@ -546,6 +567,7 @@ def all_tables(runs):
         *start_tables(runs),
         *seed_tables(runs),
         *prior_tables(runs),
+        *stream_tables(runs),
         *transform_tables(runs),
         *pair_tables(runs, "threads", "Threads", "1", "2"),
         *pair_tables(runs, "sweep threads", "Threads, AliasLDA", "1", "2"),
@@ -555,19 +577,27 @@ def all_tables(runs):
     ]
 
 
-def about(machine):
-    """One sentence about where the figures come from."""
+def about(record):
+    """Where the figures come from."""
+    machine, experiments = record["machine"], {}
+    for key, run in record["runs"].items():
+        experiments.setdefault(run["processor"], set()).add(key.split("/")[0])
+    others = [
+        f" The rows of {' and '.join(sorted(found))} come from {processor}."
+        for processor, found in experiments.items()
+        if processor != machine["processor"]
+    ]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     return (
         f"Measured on {machine['date']} on {machine['processor']}, {machine['cores']} cores, "
         f"{machine['vector unit']} kernels, {machine['system']}, Python {machine['python']}; "
-        f"{versions}."
+        f"{versions}." + "".join(others)
     )
 
 
-def markdown(tables, machine):
+def markdown(tables, record):
     """Tables as Markdown."""
-    parts = [about(machine)]
+    parts = [about(record)]
     for table in tables:
         lines = [table.header, ["---"] * len(table.header), *table.rows]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -575,9 +605,9 @@ def markdown(tables, machine):
     return "\n\n".join(parts) + "\n"
 
 
-def rst(tables, machine):
+def rst(tables, record):
     """Tables as reStructuredText, to be included."""
-    parts = [".. Written by benchmarks/report.py: do not edit.", about(machine)]
+    parts = [".. Written by benchmarks/report.py: do not edit.", about(record)]
     for table in tables:
         lines = [f".. list-table:: {table.title}", "   :header-rows: 1", ""]
         for row in [table.header, *table.rows]:
@@ -687,10 +717,10 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results"
     record = json.loads((folder / "results.json").read_text())
     tables = all_tables(record["runs"])
-    (folder / "tables.md").write_text(markdown(tables, record["machine"]))
+    (folder / "tables.md").write_text(markdown(tables, record))
     # Results of a trial do not belong in the documentation.
     guide = GUIDE if folder.resolve() == HERE / "results" else folder / GUIDE.name
-    guide.write_text(rst(tables, record["machine"]))
+    guide.write_text(rst(tables, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")
     draw_mixtures(record["runs"], folder / "mixtures_against_time.png")

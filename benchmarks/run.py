@@ -127,6 +127,11 @@ def experiments(quick=False):
             spec = {"options": options, "passes": passes, "score": "last", "own_score": True}
             ours(f"priors/{corpus}-{k}/{label}", corpus, k, **spec)
 
+    for seed in range(2 if quick else 3):
+        corpus, k = news[0]
+        key = f"stream/{corpus}-{k}/seed {seed}"
+        ours(key, corpus, k, kind="stream", seed=seed, passes=passes)
+
     corpus, k = news[0]
     add(f"transform/{corpus}-{k}/transform", corpus, k, kind="transform", passes=laps)
 
@@ -346,14 +351,16 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     path = out / "results.json"
     record = json.loads(path.read_text()) if path.exists() else {"runs": {}}
-    record["machine"] = measure({"kind": "machine"}, {})
-    if "error" in record["machine"]:
-        sys.exit(record["machine"]["error"])
+    machine = measure({"kind": "machine"}, {})
+    if "error" in machine:
+        sys.exit(machine["error"])
+    if not arguments.only or "machine" not in record:
+        record["machine"] = machine  # else most rows come from where they came from before
     with tempfile.TemporaryDirectory() as temporary:
-        run_all(wanted, record, path, Path(temporary), arguments.resume)
+        run_all(wanted, record, path, Path(temporary), machine["processor"], arguments.resume)
 
 
-def run_all(wanted, record, path, temporary, resume=False):
+def run_all(wanted, record, path, temporary, processor, resume=False):
     """Make measurements one after another, storing each."""
     runs = record["runs"]
     for key, spec in wanted:
@@ -369,7 +376,7 @@ def run_all(wanted, record, path, temporary, resume=False):
             result = measure(spec, environment)
         except subprocess.CalledProcessError as error:
             result = {"error": f"{Path(error.cmd[1]).name} failed"}
-        runs[key] = {"spec": spec, **result}
+        runs[key] = {"spec": spec, "processor": processor, **result}
         store(path, record)
         told = result.get("error") or _last(result)
         print(f"{key}: {told} ({time.perf_counter() - begun:.0f} s in all)", flush=True)

@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import sklearn_sparsepost
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _allocation
+from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _allocation, _moves
 from sklearn_sparsepost.callbacks import EarlyStopping
 from sklearn_sparsepost.datasets import make_lda_corpus
 from sklearn_sparsepost.observations import Observation
@@ -51,21 +51,47 @@ def data_of(estimator):
     return POINTS if isinstance(estimator, SparseMixture) else COUNTS
 
 
+# What is called of a fitted estimator: of data, without data, and what no call is tried of.
+OF_DATA = ["transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "bound"]
+WITHOUT = ["sample", "get_feature_names_out"]
+NOT_TRIED = ["fit", "partial_fit", "fit_transform", "fit_predict", "from_topics"]
+NOT_TRIED += ["get_params", "set_params", "set_output", "set_callbacks", "get_metadata_routing"]
+
+
+def methods_of(estimator):
+    names = [name for name in dir(type(estimator)) if name[0] != "_" and "request" not in name]
+    return [name for name in names if callable(getattr(type(estimator), name))]
+
+
 def seen(estimator):
-    """All that a user can see of an estimator, in bytes."""
-    public = {
-        name: np.asarray(value).tobytes()
-        for name, value in vars(estimator).items()
-        if name[-1:] == "_"
-    }
+    """All that a user can see of an estimator, in bytes, every public method called."""
+    found = {name: value for name, value in vars(estimator).items() if name[-1:] == "_"}
     if hasattr(estimator, "n_iter_"):
         X = data_of(estimator)[:, : estimator.n_features_in_]
-        mixture = isinstance(estimator, SparseMixture)
-        public["inferred"] = (estimator.predict_proba if mixture else estimator.transform)(X)
-        public["score"] = estimator.score(X)
-        estimator.sample(3, random_state=0)
-        public["inferred"] = public["inferred"].tobytes()
-    return {**public, "params": repr(estimator.get_params())}
+        for name in methods_of(estimator):
+            method = getattr(estimator, name)
+            if name in OF_DATA:
+                found[name] = method(X)
+            elif name == "sample":
+                found[name] = [np.asarray(part).tobytes() for part in map(as_array, method(3))]
+            elif name in WITHOUT:
+                found[name] = method().astype(str)  # not the objects' addresses
+        found["properties"] = [
+            np.asarray(getattr(estimator, name)).tobytes()
+            for name in ("topic_word_distr_", "precisions_")
+            if hasattr(estimator, name)
+        ]
+    found = {name: np.asarray(value).tobytes() for name, value in found.items()}
+    return {**found, "params": repr(estimator.get_params())}
+
+
+def as_array(X):
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+@pytest.mark.parametrize("estimator", [SparseLDA(), SparseMixture(), AliasLDA()])
+def test_no_public_method_is_forgotten(estimator):
+    assert set(methods_of(estimator)) <= {*OF_DATA, *WITHOUT, *NOT_TRIED}
 
 
 def fail_after(n_lines, error):
@@ -252,6 +278,28 @@ class Interrupting(Failing):
     def on_fit_task_begin(self, estimator, context):
         if context.task_name == "lap":
             raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_an_interrupted_move_is_no_move(monkeypatch, batch):
+    """Batches that had made a merge beside others that had not could not be added up."""
+    mixture = clone(ESTIMATORS["mixture moves"]).set_params(max_iter=1, warm_start=True)
+    want = deepcopy(mixture).fit(POINTS).fit(POINTS)
+    assert len(want.weights_) < 9  # something was merged
+    merged, calls = _moves._merged, []
+
+    def interrupted(stats, *args):
+        calls.append(1)
+        if len(calls) == 1 + batch:  # the whole is merged first, then each batch
+            raise KeyboardInterrupt
+        return merged(stats, *args)
+
+    monkeypatch.setattr(_moves, "_merged", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mixture.fit(POINTS)
+    monkeypatch.undo()
+    assert mixture.n_iter_ == 0 and len(mixture.weights_) == 9
+    assert seen(mixture.fit(POINTS).fit(POINTS)) == seen(want)
 
 
 def test_a_stream_that_is_interrupted_counts_a_batch_once():
