@@ -8,12 +8,12 @@ import numpy as np
 from sklearn_sparsepost import _gibbs as gibbs
 from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._allocation import DirichletTopics
-from sklearn_sparsepost._base import (
+from sklearn_sparsepost._base import _fit_context
+from sklearn_sparsepost._checks import (
     MOST_INTEGER,
     PRIOR,
     Interval,
     StrOptions,
-    _fit_context,
     fingerprint,
     has_fractions,
 )

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.special import gammaln, psi
+from scipy.special import gammaln, psi, softmax
 
 from sklearn_sparsepost._kernels import topic_documents, topic_stats, topic_words
 from sklearn_sparsepost._parallel import Scratch, threads_for
@@ -45,6 +45,13 @@ def empty_topic_stats(n_features, n_components):
         AXES,
         dict.fromkeys(SCALARS, 0.0),
     )
+
+
+def draw_dirichlet(alpha, rng):
+    """Draw a row from the Dirichlet distribution of each row of parameters."""
+    # Gamma(a) is Gamma(a + 1) * U^(1 / a): in logs, small parameters do not underflow.
+    logs = np.log(rng.standard_gamma(alpha + 1)) - rng.standard_exponential(alpha.shape) / alpha
+    return softmax(logs, axis=1)
 
 
 class DirichletTopics:

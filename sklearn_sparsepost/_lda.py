@@ -6,14 +6,13 @@ import numpy as np
 
 from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._allocation import DirichletTopics, TopicModel, empty_topic_stats
-from sklearn_sparsepost._base import (
+from sklearn_sparsepost._base import _fit_context, check_is_fitted
+from sklearn_sparsepost._checks import (
     MOST_COUNT,
     MOST_INTEGER,
     PRIOR,
     Interval,
     StrOptions,
-    _fit_context,
-    check_is_fitted,
     check_topics,
     fingerprint,
 )

@@ -12,18 +12,16 @@ from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sklearn_sparsepost import _inference as inference
-from sklearn_sparsepost._base import (
+from sklearn_sparsepost._base import BaseSparsePosterior, _fit_context, check_is_fitted
+from sklearn_sparsepost._checks import (
     MOST_COUNT,
     MOST_INTEGER,
     MOST_PRIOR,
     MOST_VALUE,
     PRIOR,
-    BaseSparsePosterior,
     Interval,
     StrOptions,
-    _fit_context,
     check_count,
-    check_is_fitted,
     fingerprint,
     number_array,
     positive_array,

@@ -6,7 +6,7 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 import numpy as np
 from scipy.special import gammaln, psi
 
-from sklearn_sparsepost._base import MOST_COUNT
+from sklearn_sparsepost._checks import MOST_COUNT
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._suffstats import TopicCounts
 from sklearn_sparsepost.observations import Observation

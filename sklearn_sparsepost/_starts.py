@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsepost import _seeding as seeding
-from sklearn_sparsepost._base import MOST_COUNT, number_array
+from sklearn_sparsepost._checks import MOST_COUNT, number_array
 from sklearn_sparsepost._parallel import deal_rows, make_chunk, single_blas
 
 # Stored counts that a start works on at a time: of more, a random part chooses the topics.

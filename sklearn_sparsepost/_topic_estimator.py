@@ -9,14 +9,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from sklearn_sparsepost import _inference as inference
-from sklearn_sparsepost._allocation import ACTIVE_TOL, TopicTable, infer_documents
-from sklearn_sparsepost._base import (
-    BaseSparsePosterior,
-    check_count,
-    check_is_fitted,
-    draw_dirichlet,
-    positive_array,
-)
+from sklearn_sparsepost._allocation import ACTIVE_TOL, TopicTable, draw_dirichlet, infer_documents
+from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted
+from sklearn_sparsepost._checks import check_count, positive_array
 from sklearn_sparsepost._parallel import local_threads, whole_plan
 from sklearn_sparsepost.metrics import document_completion
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_sparsepost._allocation import DirichletTopics
-from sklearn_sparsepost._base import (
+from sklearn_sparsepost._checks import (
     check_count,
     check_counts,
     check_topics,

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
-from sklearn_sparsepost._base import LEAST_PRIOR, MOST_COUNT, MOST_PRIOR, MOST_VALUE, draw_dirichlet
+from sklearn_sparsepost._allocation import draw_dirichlet
+from sklearn_sparsepost._checks import LEAST_PRIOR, MOST_COUNT, MOST_PRIOR, MOST_VALUE
 from sklearn_sparsepost.metrics import document_completion, split_words
 
 SHORT = {"max_iter": 2, "random_state": 0}
@@ -108,10 +109,6 @@ def past_the_end(X):
     X.indptr[-1] += 1
 
 
-def short_of_the_end(X):
-    X.indptr[-1] -= 1
-
-
 def too_few_values(X):
     X.data = X.data[:-1]
 
@@ -127,7 +124,6 @@ CORRUPT = {
     falling: "indptr falls after row 4",
     not_from_zero: "indptr begins with 1, not 0, at row 0",
     past_the_end: r"indptr ends with \d+ after row 19",
-    short_of_the_end: r"indptr ends with \d+ after row 19",
     too_few_values: "corrupt: its 20 rows",
     too_few_rows: "corrupt: its 20 rows",
 }
@@ -169,6 +165,17 @@ def test_stored_zeros_change_nothing(estimator, method, X):
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
     assert full.nnz == X.size
+
+
+@of(COUNTS)
+def test_room_that_no_row_uses_is_no_data(estimator, X):
+    tidy = sp.csr_matrix(X)
+    roomy = sp.csr_matrix(X)
+    roomy.data = np.append(roomy.data, [np.nan if X.dtype.kind == "f" else -1] * 3)
+    roomy.indices = np.append(roomy.indices, [99, -1, 0]).astype(roomy.indices.dtype)
+    one, other = clone(estimator).fit(tidy), clone(estimator).fit(roomy)
+    assert one.score(tidy) == other.score(roomy)
+    assert len(roomy.data) == tidy.nnz + 3  # as it was given
 
 
 def test_stored_zeros_are_no_words_to_split(X):
@@ -600,7 +607,7 @@ def test_anything_is_fitted_or_refused(X, which, bad):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few documents
         fitted = assert_finite(ANYTHING[which], X)
-    values = [beyond, far_beyond, negative, falling, not_from_zero, past_the_end, short_of_the_end]
+    values = [beyond, far_beyond, negative, falling, not_from_zero, past_the_end]
     values += [too_few_values, too_few_rows, worth_nan, worth_less_than_nothing, worth_too_much]
     broken = sp.vstack([sp.csr_matrix(np.ones((6, X.shape[1]))), sp.csr_matrix(X)], format="csr")
     bad.draw(st.sampled_from(values))(broken)

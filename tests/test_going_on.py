@@ -10,8 +10,8 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _base
-from sklearn_sparsepost._base import fingerprint
+from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _checks
+from sklearn_sparsepost._checks import fingerprint
 from sklearn_sparsepost._inference import FitState
 from sklearn_sparsepost._suffstats import TopicCounts, merge_counts
 from sklearn_sparsepost.datasets import load_docstrings
@@ -66,7 +66,7 @@ def test_fingerprints_do_not_depend_on_where_the_bytes_are(corpus, tmp_path, mon
     assert fingerprint(np.load(tmp_path / "X.npy", mmap_mode="r")) == want
     assert fingerprint(np.asfortranarray(X)) == want
     assert fingerprint(np.repeat(X, 2, axis=0)[::2]) == want
-    monkeypatch.setattr(_base, "HASHED", 1000)
+    monkeypatch.setattr(_checks, "HASHED", 1000)
     assert fingerprint(X) == want
 
 

@@ -22,12 +22,12 @@ class Watched(FitState):
 
     @property
     def stats(self):
-        return self.__dict__["stats"]
+        return FitState.stats.fget(self)
 
     @stats.setter
     def stats(self, stats):
         self.seen(stats)
-        self.__dict__["stats"] = stats
+        FitState.stats.fset(self, stats)
 
 
 class Watch:
@@ -201,6 +201,7 @@ def random_case(seed):
         max_iter=3,
         tol=0,
         random_state=seed,
+        n_jobs=1,  # parts are noted in order
     )
     return X, weight, mixture
 
