@@ -97,6 +97,7 @@ class FitState:
         self.n_updates = 0
         self.n_fitted = 0  # samples of the fit
         self.n_seen = 0  # samples of the fit and of a stream after it
+        self.head_start = 0.0  # online steps that a fit before the stream is worth
         self.history = []  # bound after each lap
         self.acceptance = []  # share of restart proposals accepted in each lap
         self.batches = None  # memoized: rows of each batch
@@ -219,9 +220,9 @@ def batch_lap(model, corpus, state, *, keep_local=False, bound=True):
     return state, model.global_bound(total, n_threads=threads) if bound else np.nan
 
 
-def step_size(n_updates, decay, offset):
-    """rho_t = (offset + t) ** -decay for the update t = 1, 2, ... (paper 000, section 6)."""
-    return (offset + n_updates) ** -decay
+def step_size(state, decay, offset):
+    """rho_t = (offset + t) ** -decay for the t-th update, at most 1 (paper 000, section 6)."""
+    return min(1.0, (offset + state.head_start + state.n_updates) ** -decay)
 
 
 def online_update(model, corpus, state, chunks, *, decay, offset, total_samples):
@@ -248,7 +249,7 @@ def online_update(model, corpus, state, chunks, *, decay, offset, total_samples)
     seen = [stats for stats, _ in corpus.map(model.bind(state.stats), chunks)]
     n_samples = sum(stats["n_samples"] for stats in seen)
     state.n_updates += 1
-    rate = min(1.0, step_size(state.n_updates, decay, offset))
+    rate = step_size(state, decay, offset)
     threads = corpus.n_threads
     if rate < 1:
         state.stats.scale(1 - rate)
@@ -269,17 +270,21 @@ def stream_update(model, corpus, state, *, decay, offset, total_samples=None, be
         As for :func:`online_update`.
     total_samples : float, default=None
         How many samples the stream is thought to have. By default, after a fit as many as have
-        been seen, so that a batch counts as much as the samples before it; else `STREAM_SIZE`.
+        been seen, else `STREAM_SIZE`.
     begins : bool, default=False
         Whether the state is a start that was made from these samples.
     """
     n_samples = corpus.n_samples
-    if state.n_fitted and not state.n_updates:
-        # The fit has made the steps that its samples are worth.
-        state.n_updates = -(-state.n_fitted // n_samples)
+    if state.n_fitted and state.n_seen == state.n_fitted:
+        # So many steps that the next one weighs a batch by its share of all samples.
+        step = (1 + state.n_fitted / n_samples) ** (1 / decay)
+        state.head_start = step - offset - state.n_updates - 1
+    stands_for = state.n_seen
     state.n_seen += n_samples
     if total_samples is None:
         total_samples = state.n_seen if state.n_fitted else STREAM_SIZE
+        if state.n_fitted:  # what has been learned is of one more batch by now
+            state.stats.scale(total_samples / stands_for)
     if begins:
         state.stats.scale(total_samples / n_samples)
     online_update(

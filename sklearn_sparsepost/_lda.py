@@ -165,8 +165,7 @@ class SparseLDA(BaseTopicEstimator):
         Number of passes made.
 
     n_batch_iter_ : int
-        Number of steps made in online learning and by :meth:`partial_fit`, those included that
-        stand for an earlier :meth:`fit`.
+        Number of steps made in online learning and by :meth:`partial_fit`.
 
     n_samples_seen_ : int
         Number of documents of the last :meth:`fit`, and of :meth:`partial_fit` since.
@@ -342,9 +341,9 @@ class SparseLDA(BaseTopicEstimator):
         """Update the topics with one batch of a stream: a step of stochastic inference.
 
         The first call starts the topics from its own documents, by `init`. `total_samples` says
-        how many documents the stream is thought to have. After a :meth:`fit` the steps go on from
-        where as many batches as its documents make would have led, so that what was learned stays.
-        A batch without counts changes nothing.
+        how many documents the stream is thought to have. After a :meth:`fit` the steps go on
+        from where one weighs a batch by its share of all documents seen, so that what was learned
+        stays. A batch without counts changes nothing.
 
         Parameters
         ----------
@@ -389,10 +388,8 @@ class SparseLDA(BaseTopicEstimator):
                 begins=first,
             )
             if self._learns_prior:
-                rate = inference.step_size(
-                    state.n_updates, self.learning_decay, self.learning_offset
-                )
-                model.learn_prior(state, min(1.0, rate))
+                rate = inference.step_size(state, self.learning_decay, self.learning_offset)
+                model.learn_prior(state, rate)
             self._store(state, whole=True)
         return self
 

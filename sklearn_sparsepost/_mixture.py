@@ -250,8 +250,7 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         Number of passes made, of the best start.
 
     n_batch_iter_ : int
-        Number of steps made in online learning and by :meth:`partial_fit`, those included that
-        stand for an earlier :meth:`fit`.
+        Number of steps made in online learning and by :meth:`partial_fit`.
 
     n_samples_seen_ : int
         Number of rows of the last :meth:`fit`, and of :meth:`partial_fit` since.
@@ -728,8 +727,8 @@ class SparseMixture(DensityMixin, BaseSparsePosterior):
         """Update the components with one batch of a stream: a step of stochastic inference.
 
         The first call settles priors and starts the components from its own rows. `total_samples`
-        says how many rows the stream is thought to have. After a :meth:`fit` the steps go on from
-        where as many batches as its rows make would have led, so that what was learned stays.
+        says how many rows the stream is thought to have. After a :meth:`fit` the steps go on
+        from where one weighs a batch by its share of all rows seen, so that what was learned stays.
 
         Parameters
         ----------

@@ -96,14 +96,28 @@ def test_a_stream_after_a_fit_does_no_damage(docstrings):
     test, stream, train = docstrings[:300], docstrings[300:800], docstrings[800:]
     lda = SparseLDA(30, max_iter=10, random_state=0).fit(train)
     assert lda.n_samples_seen_ == train.shape[0]
-    before = lda.score(test)
-    for first in range(0, 500, 50):
-        lda.partial_fit(stream[first : first + 50])
-    assert lda.n_samples_seen_ == train.shape[0] + 500
-    assert lda.score(test) > before
-    # The steps go on from those that the fit's documents are worth.
-    assert lda.n_batch_iter_ == -(-train.shape[0] // 50) + 10
-    assert lda.components_.sum() == pytest.approx(docstrings[300:].sum(), rel=0.15)
+    before, fitted = lda.score(test), lda
+    for size in (10, 50, 250):
+        lda = deepcopy(fitted)
+        for first in range(0, 500, size):
+            lda.partial_fit(stream[first : first + size])
+        assert lda.n_samples_seen_ == train.shape[0] + 500
+        assert lda.n_batch_iter_ == 500 // size
+        assert lda.score(test) > before
+        assert lda.components_.sum() == pytest.approx(docstrings[300:].sum(), rel=0.05)
+
+
+def test_the_first_step_after_a_fit_weighs_a_batch_by_its_share():
+    """One component has every row, so that its counts and means are known."""
+    X = np.random.default_rng(0).standard_normal((400, 2))
+    priors = {"mean_prior": [0, 0], "covariance_prior": np.eye(2)}
+    for decay, offset in ((0.7, 64), (1, 0), (0.6, 1000)):
+        options = {"learning_decay": decay, "learning_offset": offset, "random_state": 0}
+        mixture = SparseMixture(1, **options, **priors).fit(X[:300]).partial_fit(X[300:])
+        whole = SparseMixture(1, random_state=0, **priors).fit(X)
+        assert mixture.degrees_of_freedom_ == pytest.approx(402)
+        np.testing.assert_allclose(mixture.means_, whole.means_, rtol=1e-9)
+        np.testing.assert_allclose(mixture.covariances_, whole.covariances_, rtol=1e-9)
 
 
 def test_a_mixture_keeps_what_it_learned():
@@ -115,7 +129,7 @@ def test_a_mixture_keeps_what_it_learned():
         mixture.partial_fit(X[first : first + 20])
     assert mixture.n_samples_seen_ == 2000
     assert mixture.score(X) > before - 0.02
-    assert 1500 < mixture.weight_concentration_.sum() < 2001
+    assert mixture.weight_concentration_.sum() == pytest.approx(2001, rel=1e-3)
 
 
 def test_a_given_number_of_samples_counts(corpus):
