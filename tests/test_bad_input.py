@@ -434,17 +434,20 @@ def test_large_integers_that_do_no_harm(X):
     large = {"n_batches": 2**40, "batch_size": 2**40, "sparsity_level": 2**70}
     rare = {"evaluate_every": 2**70}
     for method in ("memoized", "online"):
-        SparseLDA(3, learning_method=method, **large, **rare, **SHORT).fit(X)
-        SparseMixture(3, learning_method=method, **large, **SHORT).fit(X)
-    SparseLDA(3, max_iter=2**70, tol=1e3).fit(X)
-    AliasLDA(3, burn_in=2**70, sample_every=2**70, learn_every=2**70, **rare, **SHORT).fit(X)
+        assert_finite(SparseLDA(3, learning_method=method, **large, **rare, **SHORT), X)
+        assert_finite(SparseMixture(3, learning_method=method, **large, **SHORT), X)
+    assert SparseLDA(3, max_iter=2**70, tol=1e3).fit(X).n_iter_ == 2
+    lda = AliasLDA(3, burn_in=2**70, sample_every=2**70, learn_every=2**70, **rare, **SHORT)
+    assert lda.fit(X).n_samples_averaged_ == 0
 
 
 def test_numbers_of_numpy_are_numbers(X):
     lda = SparseLDA(np.int64(3), doc_topic_prior=np.float32(0.5), tol=np.float32(0), max_iter=1)
-    lda.fit(X)
-    AliasLDA(np.int64(3), doc_topic_prior=np.float32(0.5), max_iter=np.int32(1)).fit(X)
-    SparseMixture(np.int64(3), reg_covar=np.float32(1e-3), max_iter=np.int32(1)).fit(X)
+    assert lda.fit(X).n_iter_ == 1
+    lda = AliasLDA(np.int64(3), doc_topic_prior=np.float32(0.5), max_iter=np.int32(1))
+    assert lda.fit(X).n_iter_ == 1
+    mixture = SparseMixture(np.int64(3), reg_covar=np.float32(1e-3), max_iter=np.int32(1))
+    assert mixture.fit(X).n_iter_ == 1
 
 
 @of({name: COUNTS[name] for name in ("memoized", "gibbs", "mixture")} | GAUSSIAN)
