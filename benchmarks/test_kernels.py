@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.special import psi
 
-from sklearn_sparsepost._allocation import DirichletTopics
 from sklearn_sparsepost._kernels import topic_stats, topic_words
-from sklearn_sparsepost._parallel import make_chunk
-from sklearn_sparsepost._seeding import bregman_kmeans_plusplus
+from sklearn_sparsepost._models.admixture import DirichletTopics
+from sklearn_sparsepost._run.chunks import make_chunk
+from sklearn_sparsepost._starts.bregman import bregman_kmeans_plusplus
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 pytest.importorskip("pytest_benchmark")

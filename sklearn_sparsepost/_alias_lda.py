@@ -5,9 +5,6 @@ from numbers import Integral
 
 import numpy as np
 
-from sklearn_sparsepost import _gibbs as gibbs
-from sklearn_sparsepost import _inference as inference
-from sklearn_sparsepost._allocation import DirichletTopics
 from sklearn_sparsepost._base import _fit_context
 from sklearn_sparsepost._checks import (
     MOST_INTEGER,
@@ -17,8 +14,11 @@ from sklearn_sparsepost._checks import (
     fingerprint,
     has_fractions,
 )
-from sklearn_sparsepost._parallel import local_threads
-from sklearn_sparsepost._starts import first_counts
+from sklearn_sparsepost._learning import loops as inference
+from sklearn_sparsepost._models.admixture import DirichletTopics
+from sklearn_sparsepost._run.chunks import local_threads
+from sklearn_sparsepost._sampling import chain as gibbs
+from sklearn_sparsepost._starts.topics import first_counts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, components_of
 
 

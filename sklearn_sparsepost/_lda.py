@@ -4,8 +4,6 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from sklearn_sparsepost import _inference as inference
-from sklearn_sparsepost._allocation import DirichletTopics, TopicModel, empty_topic_stats
 from sklearn_sparsepost._base import _fit_context, check_is_fitted
 from sklearn_sparsepost._checks import (
     MOST_COUNT,
@@ -16,9 +14,11 @@ from sklearn_sparsepost._checks import (
     check_topics,
     fingerprint,
 )
-from sklearn_sparsepost._observation import Multinomial
-from sklearn_sparsepost._parallel import whole_plan
-from sklearn_sparsepost._starts import first_counts
+from sklearn_sparsepost._learning import loops as inference
+from sklearn_sparsepost._models.admixture import DirichletTopics, TopicModel, empty_topic_stats
+from sklearn_sparsepost._models.multinomial import Multinomial
+from sklearn_sparsepost._run.chunks import whole_plan
+from sklearn_sparsepost._starts.topics import first_counts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, components_of
 
 # Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.

@@ -11,7 +11,6 @@ from sklearn.base import DensityMixin
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost._base import BaseSparsePosterior, _fit_context, check_is_fitted
 from sklearn_sparsepost._checks import (
     MOST_COUNT,
@@ -26,24 +25,25 @@ from sklearn_sparsepost._checks import (
     number_array,
     positive_array,
 )
-from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
-from sklearn_sparsepost._mixture_gaussian import AxisGaussian, FullGaussian
-from sklearn_sparsepost._mixture_model import (
-    DirichletWeights,
-    MixtureModel,
-    ProcessWeights,
-    infer_rows,
-    row_likelihoods,
-)
-from sklearn_sparsepost._mixture_starts import data_moments, first_responsibilities
-from sklearn_sparsepost._moves import (
+from sklearn_sparsepost._learning import loops as inference
+from sklearn_sparsepost._learning.moves import (
     choose_pairs,
     choose_targets,
     delete_component,
     forget_moves,
     merge_components,
 )
-from sklearn_sparsepost._parallel import whole_plan
+from sklearn_sparsepost._models.discrete import Bernoulli, MultinomialCounts
+from sklearn_sparsepost._models.gaussian import AxisGaussian, FullGaussian
+from sklearn_sparsepost._models.mixture import (
+    DirichletWeights,
+    MixtureModel,
+    ProcessWeights,
+    infer_rows,
+    row_likelihoods,
+)
+from sklearn_sparsepost._run.chunks import whole_plan
+from sklearn_sparsepost._starts.rows import data_moments, first_responsibilities
 from sklearn_sparsepost.observations import Observation
 
 # Rows of responsibilities or likelihoods at a time, times components.

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels import topic_stats
-from sklearn_sparsepost._parallel import threads_for
+from sklearn_sparsepost._run.chunks import threads_for
 
 # The share of entries up to which a table is smaller, and faster to add, stored sparsely.
 MOSTLY_ZERO = 0.25

@@ -8,11 +8,16 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
-from sklearn_sparsepost import _inference as inference
-from sklearn_sparsepost._allocation import ACTIVE_TOL, TopicTable, draw_dirichlet, infer_documents
 from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted
 from sklearn_sparsepost._checks import check_count, positive_array
-from sklearn_sparsepost._parallel import local_threads, whole_plan
+from sklearn_sparsepost._learning import loops as inference
+from sklearn_sparsepost._models.admixture import (
+    ACTIVE_TOL,
+    TopicTable,
+    draw_dirichlet,
+    infer_documents,
+)
+from sklearn_sparsepost._run.chunks import local_threads, whole_plan
 from sklearn_sparsepost.metrics import document_completion
 
 # Words at a time where counts are transposed.

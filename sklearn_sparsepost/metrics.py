@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_sparsepost._allocation import DirichletTopics
 from sklearn_sparsepost._checks import (
     check_count,
     check_counts,
@@ -15,7 +14,8 @@ from sklearn_sparsepost._checks import (
     positive_array,
 )
 from sklearn_sparsepost._kernels import topic_words
-from sklearn_sparsepost._parallel import cut_batch, local_threads, make_chunk
+from sklearn_sparsepost._models.admixture import DirichletTopics
+from sklearn_sparsepost._run.chunks import cut_batch, local_threads, make_chunk
 
 __all__ = ["document_completion", "split_words"]
 

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsepost import AliasLDA, SparseLDA
-from sklearn_sparsepost import _gibbs as gibbs
+from sklearn_sparsepost._sampling import chain as gibbs
 from sklearn_sparsepost.callbacks import BoundMonitor, Checkpoint, EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _gibbs, _starts
-from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost._run import chunks as parallel
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 # Many more topics than words keep, so that kernels skip what is zero.
@@ -196,7 +196,7 @@ import multiprocessing, sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 import test_determinism as t
-from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost._run import chunks as parallel
 
 def use(name):
     estimator = t.clone(t.ALL[name])

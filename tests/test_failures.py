@@ -429,9 +429,9 @@ class Poison(Failing):
 @pytest.mark.parametrize("kind", ["topics", "mixture"])
 def test_workers_may_die(kind, tmp_path, monkeypatch):
     deadly = tmp_path / "deadly"
-    monkeypatch.setattr("sklearn_sparsepost._parallel.CHUNK_SIZE", 100)
-    monkeypatch.setattr("sklearn_sparsepost._parallel.DENSE_CHUNK_SIZE", 100)
-    monkeypatch.setattr("sklearn_sparsepost._parallel.DENSE_CHUNK_ROWS", 20)
+    monkeypatch.setattr("sklearn_sparsepost._run.chunks.CHUNK_SIZE", 100)
+    monkeypatch.setattr("sklearn_sparsepost._run.chunks.DENSE_CHUNK_SIZE", 100)
+    monkeypatch.setattr("sklearn_sparsepost._run.chunks.DENSE_CHUNK_ROWS", 20)
     if kind == "topics":
         estimator, X = clone(ESTIMATORS["LDA memoized"]), COUNTS
         monkeypatch.setattr(_allocation, "_local_step", deadly_step(str(deadly)))

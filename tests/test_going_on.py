@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _checks
 from sklearn_sparsepost._checks import fingerprint
-from sklearn_sparsepost._inference import FitState
+from sklearn_sparsepost._learning.loops import FitState
 from sklearn_sparsepost._suffstats import TopicCounts, merge_counts
 from sklearn_sparsepost.datasets import load_docstrings
 

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 from scipy.stats import chisquare
 
-from sklearn_sparsepost import _gibbs as gibbs
 from sklearn_sparsepost._kernels import gibbs_lda as kernels
+from sklearn_sparsepost._sampling import chain as gibbs
 
 SAMPLERS = ["dense", "sparse", "alias", "cycle"]
 PRIORS = [

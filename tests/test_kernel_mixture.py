@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index
-from sklearn_sparsepost._mixture_search import GaussianSearch, padded
+from sklearn_sparsepost._models.gaussian_search import GaussianSearch, padded
 
 N, K = 300, 7
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost._allocation import DirichletTopics
+from sklearn_sparsepost._models.admixture import DirichletTopics
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
 
 METHODS = ["batch", "online", "memoized"]
@@ -274,7 +274,7 @@ def test_every_start_learns(corpus, init):
 @pytest.mark.parametrize("init", ["k-means++", "anchor"])
 def test_start_of_a_corpus_read_in_parts(corpus, init, monkeypatch):
     lda = SparseLDA(6, init=init, max_iter=0, random_state=0)
-    monkeypatch.setattr("sklearn_sparsepost._starts.START_SIZE", corpus.nnz // 4)
+    monkeypatch.setattr("sklearn_sparsepost._starts.topics.START_SIZE", corpus.nnz // 4)
     parts = lda.fit(corpus)
     counts = parts.components_ - parts.topic_word_prior_
     assert counts.sum() == pytest.approx(corpus.sum(), rel=0.1)

@@ -15,9 +15,9 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsepost import SparseMixture
-from sklearn_sparsepost import _parallel as parallel
-from sklearn_sparsepost._mixture_discrete import Bernoulli
-from sklearn_sparsepost._mixture_search import GaussianSearch
+from sklearn_sparsepost._models.discrete import Bernoulli
+from sklearn_sparsepost._models.gaussian_search import GaussianSearch
+from sklearn_sparsepost._run import chunks as parallel
 from sklearn_sparsepost.callbacks import BoundMonitor, EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.observations import Observation
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sklearn_sparsepost import SparseMixture
-from sklearn_sparsepost import _inference as inference
 from sklearn_sparsepost import _mixture as estimator
-from sklearn_sparsepost import _moves as moves
-from sklearn_sparsepost import _parallel as parallel
-from sklearn_sparsepost._mixture_model import MixtureModel
+from sklearn_sparsepost._learning import loops as inference
+from sklearn_sparsepost._learning import moves
+from sklearn_sparsepost._models.mixture import MixtureModel
+from sklearn_sparsepost._run import chunks as parallel
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 

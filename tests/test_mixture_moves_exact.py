@@ -6,10 +6,10 @@ import scipy.sparse as sp
 
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost import _mixture as estimator
-from sklearn_sparsepost import _moves as moves
-from sklearn_sparsepost import _parallel as parallel
-from sklearn_sparsepost._inference import FitState
-from sklearn_sparsepost._mixture_model import MixtureModel
+from sklearn_sparsepost._learning import moves
+from sklearn_sparsepost._learning.loops import FitState
+from sklearn_sparsepost._models.mixture import MixtureModel
+from sklearn_sparsepost._run import chunks as parallel
 from sklearn_sparsepost._suffstats import SuffStats
 
 N_MIXTURES, N_PARTS = 300, 6

@@ -8,9 +8,9 @@ from scipy.special import gammaln, psi
 from scipy.stats import multinomial
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
-from sklearn_sparsepost._mixture_discrete import Bernoulli, MultinomialCounts
-from sklearn_sparsepost._mixture_gaussian import AxisGaussian, FullGaussian
-from sklearn_sparsepost._mixture_model import DirichletWeights, MixtureModel, ProcessWeights
+from sklearn_sparsepost._models.discrete import Bernoulli, MultinomialCounts
+from sklearn_sparsepost._models.gaussian import AxisGaussian, FullGaussian
+from sklearn_sparsepost._models.mixture import DirichletWeights, MixtureModel, ProcessWeights
 
 COVARIANCE_TYPES = ["full", "diag", "spherical"]
 N, D, K = 150, 3, 4

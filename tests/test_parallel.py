@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost._run import chunks as parallel
 
 
 @pytest.fixture(scope="module")

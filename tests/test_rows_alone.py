@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
-from sklearn_sparsepost import _parallel as parallel
+from sklearn_sparsepost._run import chunks as parallel
 
 N = 1500
 

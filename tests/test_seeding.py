@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows
-from sklearn_sparsepost._seeding import (
+from sklearn_sparsepost._starts.bregman import (
     _choose_centres,
     _cooccurrence,
     _Divergence,
@@ -147,8 +147,8 @@ def test_assignment_in_blocks(counts, monkeypatch):
     """Neither blocks of clusters nor of documents change the result."""
     smoothing, centres = np.full(25, 0.1), counts[np.arange(1, 20)]
     whole = _nearest(counts, centres, smoothing)
-    monkeypatch.setattr("sklearn_sparsepost._seeding.TOPIC_BLOCK", 3)
-    monkeypatch.setattr("sklearn_sparsepost._seeding.BLOCK_BYTES", 100)
+    monkeypatch.setattr("sklearn_sparsepost._starts.bregman.TOPIC_BLOCK", 3)
+    monkeypatch.setattr("sklearn_sparsepost._starts.bregman.BLOCK_BYTES", 100)
     np.testing.assert_array_equal(_nearest(counts, centres, smoothing), whole)
 
 

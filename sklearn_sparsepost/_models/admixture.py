@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import gammaln, psi, softmax
 
 from sklearn_sparsepost._kernels import topic_documents, topic_stats, topic_words
-from sklearn_sparsepost._parallel import Scratch, threads_for
+from sklearn_sparsepost._run.chunks import Scratch, threads_for
 from sklearn_sparsepost._suffstats import SuffStats, TopicCounts
 
 # The expected count below which a topic is dropped from a document (paper 000, D.3).

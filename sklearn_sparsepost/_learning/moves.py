@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from sklearn_sparsepost._kernels._topl import topl_weights
-from sklearn_sparsepost._parallel import make_chunk, single_blas
+from sklearn_sparsepost._run.chunks import make_chunk, single_blas
 
 # Rows on which the overlap of components is judged, in runs of neighbours.
 SAMPLE_ROWS, SAMPLE_RUNS = 4096, 64

@@ -8,8 +8,8 @@ from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
-from sklearn_sparsepost._mixture_search import LEAST_SHARE, GaussianSearch, padded
-from sklearn_sparsepost._parallel import map_slices
+from sklearn_sparsepost._models.gaussian_search import LEAST_SHARE, GaussianSearch, padded
+from sklearn_sparsepost._run.chunks import map_slices
 from sklearn_sparsepost.observations import Observation
 
 LOG_2PI = np.log(2 * np.pi)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import topic_stats
-from sklearn_sparsepost._parallel import threads_for
+from sklearn_sparsepost._run.chunks import threads_for
 
 
 class Multinomial:

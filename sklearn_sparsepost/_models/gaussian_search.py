@@ -4,7 +4,7 @@ import numpy as np
 
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index
-from sklearn_sparsepost._parallel import map_slices
+from sklearn_sparsepost._run.chunks import map_slices
 
 # The search pays from so many components and features on, so many rows a feature between two
 # global steps, and this many times more components than are kept.

@@ -8,7 +8,7 @@ from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._kernels import gibbs_lda as kernels
 from sklearn_sparsepost._kernels._rng import keyed_generator
-from sklearn_sparsepost._parallel import split_rows, threads_for
+from sklearn_sparsepost._run.chunks import split_rows, threads_for
 
 # Tokens below which a sweep is one block: exactly one token after another.
 SERIAL_TOKENS = 1 << 16

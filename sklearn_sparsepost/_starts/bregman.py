@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
-from sklearn_sparsepost._parallel import single_blas
+from sklearn_sparsepost._run.chunks import single_blas
 
 # About this many bytes of scratch at a time in the passes over all documents.
 BLOCK_BYTES = 32 * 2**20

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, psi, xlogy
 
-from sklearn_sparsepost._moves import Change, entropy_losses
-from sklearn_sparsepost._parallel import single_blas
+from sklearn_sparsepost._learning.moves import Change, entropy_losses
+from sklearn_sparsepost._run.chunks import single_blas
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.observations import Observation
 

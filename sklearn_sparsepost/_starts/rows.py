@@ -7,9 +7,9 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 
-from sklearn_sparsepost import _seeding as seeding
 from sklearn_sparsepost._checks import MOST_VALUE, number_array
-from sklearn_sparsepost._parallel import make_chunk, single_blas, whole_plan
+from sklearn_sparsepost._run.chunks import make_chunk, single_blas, whole_plan
+from sklearn_sparsepost._starts import bregman as seeding
 
 # Of more rows than this, a random part begins. Random responsibilities are this many at most.
 START_ROWS = 50_000

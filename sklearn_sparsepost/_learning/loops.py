@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels._rng import keyed_generator
-from sklearn_sparsepost._parallel import (
+from sklearn_sparsepost._run.chunks import (
     cut_batch,
     deal_rows,
     local_threads,

@@ -4,9 +4,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from sklearn_sparsepost import _seeding as seeding
 from sklearn_sparsepost._checks import MOST_COUNT, number_array
-from sklearn_sparsepost._parallel import deal_rows, make_chunk, single_blas
+from sklearn_sparsepost._run.chunks import deal_rows, make_chunk, single_blas
+from sklearn_sparsepost._starts import bregman as seeding
 
 # Stored counts that a start works on at a time: of more, a random part chooses the topics.
 START_SIZE = 1 << 22

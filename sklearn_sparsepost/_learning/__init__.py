@@ -1,0 +1,1 @@
+"""Variational learning: where a fit stands, passes over the data, moves of components."""

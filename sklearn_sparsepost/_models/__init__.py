@@ -1,0 +1,1 @@
+"""Models: pure functions of a chunk of data and of global parameters."""

@@ -1,0 +1,1 @@
+"""Sampling: tokens and their topics, sweeps over them, averages of what they visit."""

@@ -1,0 +1,1 @@
+"""Where a fit begins: first topics, first responsibilities."""
