@@ -6,6 +6,7 @@ particular processors; SPARSEPOST_NO_OPENMP=1 builds without OpenMP.
 
 import os
 import platform
+import runpy
 import shutil
 import sys
 import tempfile
@@ -48,25 +49,21 @@ if X86_64 and not DEBUG:
         if MSVC
         else ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma"]
     )
-HOT = ["_gibbs_lda", "_mixture", "_special", "_topic_documents", "_topic_stats", "_topic_words"]
-PLAIN = ["_cpu", "_rng", "_seeding", "_topl"]
+NAMES = runpy.run_path(str(PACKAGE / "_names.py"))  # the package itself cannot be imported yet
 
 
 def extensions():
     found = []
-    for name in PLAIN:
-        random = name == "_rng"
+    for name in NAMES["PLAIN"]:
         found.append(
             Extension(
                 f"sklearn_sparsepost._kernels.{name}",
                 [str(PACKAGE / f"{name}.pyx")],
                 include_dirs=[np.get_include()],
-                library_dirs=[str(Path(np.get_include()) / "../../random/lib")] if random else [],
-                libraries=["npyrandom"] + ([] if MSVC else ["m"]) if random else [],
                 extra_compile_args=FAST if name == "_seeding" else [],
             )
         )
-    for name in HOT:
+    for name in NAMES["HOT"]:
         for suffix, flags in VECTOR_UNITS.items():
             found.append(
                 Extension(

@@ -135,7 +135,7 @@ class _Pause:
         pass
 
     def on_fit_task_begin(self, estimator, context):
-        if context.task_name != "lap":
+        if context.task_name != "pass":
             self.begun = perf_counter()
         elif self.clock.start_seconds is None:
             self.clock.start_seconds = perf_counter() - self.begun
@@ -153,7 +153,7 @@ class _Evaluate(_Pause):
         pass
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        if context.task_name != "lap":
+        if context.task_name != "pass":
             return False
         return not self.clock.checkpoint(
             context.task_id + 1, lambda: fitted_estimator.topic_word_distr_

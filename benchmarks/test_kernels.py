@@ -11,7 +11,7 @@ import pytest
 from scipy.special import psi
 
 from sklearn_sparsepost._kernels import topic_stats, topic_words
-from sklearn_sparsepost._models.admixture import DirichletTopics
+from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._run.chunks import make_chunk
 from sklearn_sparsepost._starts.bregman import bregman_kmeans_plusplus
 from sklearn_sparsepost.datasets import make_lda_corpus
@@ -42,26 +42,24 @@ def step(request, drawn):
     X, counts = drawn
     chunk = make_chunk(X, [(0, X.shape[0])], np.float32)
     words, local, word_ptr, occurrence = topic_words.index_words(chunk.indices, N_WORDS)
-    allocation = DirichletTopics(
-        np.full(N_TOPICS, 0.5 / N_TOPICS),
-        sparsity_level=request.param,
-        max_iter=100,
-        tol=0.05,
-        restarts=5,
+    alpha = np.full(N_TOPICS, 0.5 / N_TOPICS)
+    documents = DirichletDocuments(
+        alpha, sparsity_level=request.param, max_iter=100, tol=0.05, restarts=5
     )
     prior = np.broadcast_to(0.1, counts.shape)
     digamma = psi(counts.sum(axis=0) + 0.1 * N_WORDS)
-    level = allocation.sparsity_level
+    level = documents.level(N_TOPICS)
     rows = topic_words.topic_rows(counts, 1.0, prior, words, digamma, level, np.float32)
     # Every row several times over, since once is too quick to time.
     rows_of = (counts, 1.0, prior, np.tile(words, 8), digamma, level, np.float32)
-    index, resp, _, _ = allocation.fit_documents(chunk, rows, local)
+    given = (chunk.indptr, local, chunk.data, rows, alpha)
+    index, resp, _, _ = documents.fit(*given)
     return SimpleNamespace(
         chunk=chunk,
-        local=local,
         word_ptr=word_ptr,
         occurrence=occurrence,
-        allocation=allocation,
+        documents=documents,
+        given=given,
         rows_of=rows_of,
         rows=rows,
         index=index,
@@ -79,12 +77,12 @@ def test_topic_rows(benchmark, step):
 
 
 def test_fit_documents(benchmark, step):
-    benchmark(step.allocation.fit_documents, step.chunk, step.rows, step.local)
+    benchmark(step.documents.fit, *step.given)
 
 
 def test_sum_by_word(benchmark, step):
     weight = step.rows[0]
-    if step.allocation.dense:
+    if not step.index.shape[1]:  # no sparsity is asked for
         benchmark(
             topic_stats.sum_by_word_dense,
             step.chunk.indptr,

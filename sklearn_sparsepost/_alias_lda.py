@@ -1,28 +1,16 @@
 """AliasLDA: latent Dirichlet allocation by collapsed Gibbs sampling (paper 004)."""
 
-import warnings
+from functools import partial
 from numbers import Integral
 
-import numpy as np
-
-from sklearn_sparsepost._base import _fit_context
-from sklearn_sparsepost._checks import (
-    MOST_INTEGER,
-    PRIOR,
-    Interval,
-    StrOptions,
-    fingerprint,
-    has_fractions,
-)
-from sklearn_sparsepost._learning import loops as inference
-from sklearn_sparsepost._models.admixture import DirichletTopics
-from sklearn_sparsepost._run.chunks import local_threads
-from sklearn_sparsepost._sampling import chain as gibbs
-from sklearn_sparsepost._starts.topics import first_counts
-from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, components_of
+from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
+from sklearn_sparsepost._docs import with_shared_texts
+from sklearn_sparsepost._sampled_topics import BaseSampledTopics
+from sklearn_sparsepost._sampling import lda
 
 
-class AliasLDA(BaseTopicEstimator):
+@with_shared_texts
+class AliasLDA(BaseSampledTopics):
     """Latent Dirichlet allocation by collapsed Gibbs sampling.
 
     Every token has a topic; sweeps over all tokens draw each topic anew given all others. What a
@@ -83,22 +71,14 @@ class AliasLDA(BaseTopicEstimator):
     sparse_output : bool, default=False
         Whether :meth:`transform` returns CSR with a document's active topics only.
 
-    warm_start : bool, default=False
-        Whether :meth:`fit` goes on with the present chain. On the same data it goes on exactly: 5
-        and 5 sweeps visit the same states as 10.
+    {warm_start}
 
-    n_jobs : int, default=None
-        Cores to use; 1 is one thread. None is the number of workers that `joblib.parallel_config`
-        gives, if it gives more than one, and else as many threads as OMP_NUM_THREADS or the cores
-        of this machine allow. They are threads
-        over blocks of the data, whatever the backend. Results do not depend on it.
+    {n_jobs}
+        They are threads over blocks of the data, whatever the backend.
 
-    random_state : int, RandomState instance or None, default=None
-        Seeds the start and every draw. The same integer gives the same bytes for any number of
-        threads.
+    {random_state}
 
-    verbose : int, default=0
-        Whether to print a line a sweep.
+    {verbose}
 
     Attributes
     ----------
@@ -125,12 +105,7 @@ class AliasLDA(BaseTopicEstimator):
     n_iter_ : int
         Number of sweeps made.
 
-    n_features_in_ : int
-        Number of features seen during :term:`fit`.
-
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features seen during :term:`fit`. Defined only when `X` has feature names that
-        are all strings.
+    {features}
 
     See Also
     --------
@@ -237,214 +212,18 @@ class AliasLDA(BaseTopicEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------ fitting
+    # ------------------------------------------------------------------ how it is sampled
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Learn the topics of a corpus.
+    _chain_type = lda.LDAChain
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents. Held as tokens from then on, for `partial_fit` and
-            `warm_start`: 6 bytes each, 8 with more than 65,536 topics.
-        y : None
-            Ignored.
+    def _settings(self, alpha, beta, n_features):
+        prior = lda.WordPrior(beta, n_features, self.n_components)
+        return {"alpha": alpha, "prior": prior, "sampler": self.sampler}
 
-        Returns
-        -------
-        self : AliasLDA
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
-        """
-        with self._whole_passes() as reached:
-            goes_on = self.warm_start and hasattr(self, "components_")
-            X, dtype = self._validate_counts(X, reset=not goes_on)
-            if goes_on:
-                self._check_goes_on()
-            self._resolve_priors(X.shape[1])
-            self._check_corpus(X)
-            self._warn_of_fractions(X)
-
-            def begin():
-                return self._state_to_go_on(X, dtype) if goes_on else self._new_state(X, dtype)
-
-            self._run_laps(X, begin, self._lap, reached)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
-        """Append documents to those that are held, and sweep over all of them once.
-
-        The first call starts the topics from its own documents, by `init`; later ones draw their
-        documents' first topics under the present ones. For streams that do not fit in memory, see
-        :meth:`SparseLDA.partial_fit`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in the new documents.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : AliasLDA
-            The estimator, fitted to what it has seen.
-
-        Raises
-        ------
-        ValueError
-            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics; or if
-            there is no chain, since a callback restored an earlier sweep.
-        """
-        with self._whole_passes():
-            first = not hasattr(self, "components_")
-            X, dtype = self._validate_counts(X, reset=first)
-            if not first:
-                self._check_goes_on()
-            self._resolve_priors(X.shape[1])
-            self._warn_of_fractions(X)
-            kept = getattr(self, "_fit_state", None)
-            if first:
-                self._check_corpus(X)
-                state = self._new_state(X, dtype)
-            elif kept is None:
-                raise ValueError(
-                    "partial_fit appends to the documents of a chain, and there is none since "
-                    "EarlyStopping restored an earlier sweep"
-                )
-            else:
-                alpha, prior = self._priors_to_go_on(X.shape[1])
-                seed = kept.seed + len(kept.tokens.ptr)  # streams that no other part has
-                tokens, z = self._first_draws(X, kept.dtype, self.components_, alpha, seed)
-                if not len(z):
-                    return self
-                state = kept.extended(tokens, z, self.sampler, alpha, prior)
-            state.fingerprint = None  # of no one X
-            state, value = self._lap(state, self._bound_wanted(state.n_laps + 1))
-            state.history.append(value)
-            state.acceptance.append(np.nan)
-            state.n_laps += 1
-            self._store(state, whole=True)
-        return self
-
-    def _warn_of_fractions(self, X):
-        if has_fractions(X):
-            warnings.warn(
-                "X has fractional counts, as tf-idf weights are: AliasLDA rounds them at random. "
-                "Give it the counts of CountVectorizer, or use SparseLDA, which takes fractions "
-                "as they are",
-                UserWarning,
-                stacklevel=4,  # past the validation that wraps `fit`
-            )
-
-    def _lap(self, state, wanted):
-        """One sweep and what follows it: the state then, and the log likelihood if wanted."""
-        state = gibbs.sweep(state, n_steps=self.n_mh_steps, n_threads=local_threads(self.n_jobs))
-        done = state.n_laps + 1
-        if done % self.learn_every == 0:
-            if self._learns_prior:
-                gibbs.learn_alpha(state, self._allocation(state.alpha))
-            if self._learns_word_prior:
-                gibbs.learn_beta(state)
-        value = gibbs.log_likelihood(state) / state.tokens.n_tokens if wanted else np.nan
-        after = done - (self.max_iter // 2 if self.burn_in is None else self.burn_in)
-        if after > 0 and after % self.sample_every == 0:
-            state.take_sample()
-        return state, value
-
-    def _has_converged(self, state):
-        return False
-
-    def _store(self, state, whole):
-        super()._store(state, whole=True)  # `partial_fit` appends to the chain
-
-    def _log_lap(self, state):
-        if self.verbose:
-            line = f"[AliasLDA] sweep {state.n_laps}"
-            if not np.isnan(state.history[-1]):
-                line += f", log likelihood per token {state.history[-1]:.5f}"
-            print(line)
-
-    def _allocation(self, alpha):
-        """How documents are inferred under the fitted topics: as SparseLDA does by default."""
-        return DirichletTopics(alpha, sparsity_level=8, max_iter=100, tol=0.05, restarts=5)
-
-    # ------------------------------------------------------------------ starting and going on
-
-    def _new_state(self, X, dtype):
-        """The state before the first sweep, its assignments drawn under the topics of `init`."""
-        seed = self._new_seed()
-        alpha, beta = self._resolve_priors(X.shape[1])
-        topics = None
-        if not isinstance(self.init, str) or self.init != "random":
-            rng = inference.keyed_generator(seed, 0, inference.STREAM_INIT)
-            counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
-            topics = components_of(counts, beta, dtype)
-        prior = gibbs.WordPrior(beta, X.shape[1], self.n_components)
-        return self._state_under(topics, X, dtype, alpha, prior, seed)
-
-    def _state_under(self, topics, X, dtype, alpha, prior, seed):
-        """A state whose assignments are drawn under given topics."""
-        tokens, z = self._first_draws(X, dtype, topics, alpha, seed)
-        if not len(z):
-            raise ValueError("X has no tokens: its counts are fractions that were rounded to zero")
-        state = gibbs.GibbsState(tokens, z, alpha, prior, self.sampler, seed)
-        state.dtype = dtype
-        state.fingerprint = fingerprint(X)
-        return state
-
-    def _first_draws(self, X, dtype, topics, alpha, seed):
-        """The tokens of documents and topics for them, drawn under given topics or uniformly."""
-        tokens = gibbs.Tokens(X, seed)
-        z = np.empty(tokens.n_tokens, dtype=np.uint16 if self.n_components <= 1 << 16 else np.int32)
-        if topics is None:
-            rng = inference.keyed_generator(seed, 0, inference.STREAM_SAMPLE)
-            z[:] = rng.integers(self.n_components, size=len(z), dtype=z.dtype)
-        else:
-            table, masses = self._infer(X, dtype, topics, alpha)
-            gibbs.draw_first(tokens, z, table, masses, alpha, seed)
-        return tokens, z
-
-    def _priors_to_go_on(self, n_features):
-        """The priors of a chain that goes on, those that are learned as they stand."""
-        alpha, beta = self._resolve_priors(n_features)
-        alpha = self.doc_topic_prior_ if self._learns_prior else alpha
+    def _steps(self):
+        learn = []
+        if self._learns_prior:
+            learn.append(lda.learn_alpha)
         if self._learns_word_prior:
-            beta = np.asarray(self.topic_word_prior_)
-            if beta.ndim:
-                raise ValueError(
-                    "topic_word_prior='auto' learns one value, but the fitted topics to go on "
-                    f"with have a prior of shape {beta.shape}"
-                )
-        return alpha, gibbs.WordPrior(beta, n_features, self.n_components)
-
-    def _state_to_go_on(self, X, dtype):
-        """The kept chain if the data are the same, else one drawn under the fitted topics."""
-        alpha, prior = self._priors_to_go_on(X.shape[1])
-        kept = getattr(self, "_fit_state", None)
-        if kept is not None and kept.fingerprint == fingerprint(X):
-            return kept.own(self.sampler, alpha, prior)
-        state = self._state_under(self.components_, X, dtype, alpha, prior, self._new_seed())
-        state.n_laps = self.n_iter_
-        state.history = list(self.log_likelihood_history_)
-        return state
-
-    def _fitted_attributes(self, state, *, whole):
-        """What a fit that stands at `state` leaves on the estimator."""
-        beta = self._resolve_priors(len(state.tokens.size))[1]
-        beta = state.prior.base[0] if self._learns_word_prior else beta
-        attributes = {
-            "components_": components_of(state.mean_counts(), beta, state.dtype),
-            "doc_topic_prior_": state.alpha,
-            "topic_word_prior_": beta if np.ndim(beta) else float(beta),
-            "log_likelihood_history_": np.array(state.history),
-            "n_samples_averaged_": state.n_averaged,
-            "n_iter_": state.n_laps,
-        }
-        return {**attributes, "_fit_state": state} if whole else attributes
+            learn.append(lda.learn_beta)
+        return partial(lda.sweep, n_steps=self.n_mh_steps), learn

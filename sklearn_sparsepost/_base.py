@@ -59,9 +59,6 @@ class Reached:
 class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators."""
 
-    # What the bound is divided by, as the report and people call it.
-    _unit = ("n_tokens", "token")
-
     def _validate_counts(self, X, *, reset, dtype=None):
         """Check a matrix of counts and settle the type to compute in.
 
@@ -152,28 +149,29 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ passes
 
-    def _run_laps(self, X, begin, lap, reached, n_starts=1):
-        """Run laps until `max_iter`, convergence or a callback's stop, and set the attributes.
+    def _run_passes(self, X, states, one_pass, reached, n_starts=1):
+        """Make passes until `max_iter`, convergence or a callback's stop, and set the attributes.
 
         Parameters
         ----------
-        X : csr_matrix or csr_array
+        X : ndarray, csr_matrix or csr_array
             The training data, for the callbacks.
-        begin : callable
-            ``begin() -> state``, where the fit stands: the start, which callbacks time too.
-        lap : callable
-            ``lap(state, bound) -> (state, bound)``, one pass; the state that it is given stays.
+        states : iterable
+            Where to start from, each made when it is asked for; the one whose last value is highest
+            in the end is kept.
+        one_pass : callable
+            ``one_pass(state) -> state``; the state that it is given stays as it is. A state has
+            `n_passes`, and in `history` one value a pass.
         reached : Reached
             Of the call.
         n_starts : int, default=1
-            How often to begin; the state whose last bound is highest is kept.
+            How many states there are.
         """
         context = self._init_callback_context(max_subtasks=self.max_iter * n_starts)
         context.call_on_fit_task_begin(estimator=self, X=X)
-        for _ in range(n_starts):
-            state = begin()
+        for state in states:
             reached.begin(state)
-            self._run_start(X, state, lap, context, reached)
+            self._run_from(X, state, one_pass, context, reached)
         state = reached.best
         self._store(state, whole=self.warm_start)
         context.call_on_fit_task_end(
@@ -182,17 +180,15 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
         )
 
-    def _run_start(self, X, state, lap, context, reached):
-        """Run the laps of one start."""
+    def _run_from(self, X, state, one_pass, context, reached):
+        """Make the passes from one start."""
         for _ in range(self.max_iter):
-            task = context.subcontext(task_name="lap")
+            task = context.subcontext(task_name="pass")
             task.call_on_fit_task_begin(estimator=self, X=X)
-            state, bound = lap(state, self._bound_wanted(state.n_laps + 1))
-            state.history.append(bound)
-            state.acceptance.append(_acceptance(state.report))
-            state.n_laps += 1
+            state = one_pass(state)
             reached.note(state)
-            self._log_lap(state)
+            if self.verbose:
+                print(f"[{type(self).__name__}] {self._line(state)}")
             self._pass_ended = perf_counter()  # for callbacks, before anything is made for them
             stop = task.call_on_fit_task_end(
                 estimator=self,
@@ -202,33 +198,9 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             if stop or self._has_converged(state):
                 break
 
-    def _bound_wanted(self, lap):
-        return self.evaluate_every > 0 and lap % self.evaluate_every == 0
-
     def _has_converged(self, state):
-        """Whether the bound, per token or sample, rose by less than `tol` since last known.
-
-        In online learning, where it may fall at any time, whether it moved by less.
-        """
-        known = [bound for bound in state.history if not np.isnan(bound)]
-        if not self.tol or len(known) < 2 or np.isnan(state.history[-1]):
-            return False
-        change = known[-1] - known[-2]
-        if self.learning_method == "online":
-            change = abs(change)
-        return change < self.tol * state.report[self._unit[0]]
-
-    def _log_lap(self, state):
-        if not self.verbose:
-            return
-        report = state.report
-        line = f"[{type(self).__name__}] pass {state.n_laps}"
-        if not np.isnan(state.history[-1]):
-            amount, unit = self._unit
-            line += f", bound per {unit} {state.history[-1] / max(report[amount], 1):.5f}"
-        if report.get("restarts_proposed"):
-            line += f", {state.acceptance[-1]:.0%} of restarts accepted"
-        print(line)
+        """Whether more passes would change little; by default there is no telling."""
+        return False
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -250,9 +222,3 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _acceptance(report):
-    """Share of a lap's restart proposals that were accepted."""
-    proposed = report.get("restarts_proposed")
-    return report["restarts_accepted"] / proposed if proposed else np.nan

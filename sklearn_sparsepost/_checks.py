@@ -141,12 +141,13 @@ def _row_of(indptr, entries):
 
 
 def check_count(value, name, minimum):
-    """Raise a ValueError unless a value is an integer, and neither too small nor too large."""
+    """A value, if it is an integer and neither too small nor too large; else a ValueError."""
     if not Interval(Integral, minimum, MOST_INTEGER, closed="both").is_satisfied_by(value):
         raise ValueError(
             f"{name} must be an integer of at least {minimum} and at most {MOST_INTEGER}, got "
             f"{value!r}"
         )
+    return value
 
 
 def number_array(value, name, shapes, least, most):

@@ -6,26 +6,32 @@ import numpy as np
 
 from sklearn_sparsepost._base import _fit_context, check_is_fitted
 from sklearn_sparsepost._checks import (
-    MOST_COUNT,
     MOST_INTEGER,
     PRIOR,
     Interval,
     StrOptions,
     check_topics,
-    fingerprint,
 )
-from sklearn_sparsepost._learning import loops as inference
-from sklearn_sparsepost._models.admixture import DirichletTopics, TopicModel, empty_topic_stats
-from sklearn_sparsepost._models.multinomial import Multinomial
-from sklearn_sparsepost._run.chunks import whole_plan
+from sklearn_sparsepost._docs import with_shared_texts
+from sklearn_sparsepost._learning.state import FitState
+from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._models.discrete import Multinomial
+from sklearn_sparsepost._models.documents import DirichletDocuments
+from sklearn_sparsepost._models.inference import DirichletInference
+from sklearn_sparsepost._models.priors import compact_prior
+from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._starts.topics import first_counts
-from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, components_of
+from sklearn_sparsepost._tables import PseudoCounts
+from sklearn_sparsepost._topic_estimator import BaseTopicEstimator
+from sklearn_sparsepost._variational import BaseVariational
 
 # Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.
 POINT_ESTIMATE_COUNT = 1e9
 
 
-class SparseLDA(BaseTopicEstimator):
+@with_shared_texts
+class SparseLDA(BaseTopicEstimator, BaseVariational):
     """Latent Dirichlet allocation whose words keep at most L topics each.
 
     Variational inference for LDA under the constraint that the posterior over topics of every
@@ -54,14 +60,7 @@ class SparseLDA(BaseTopicEstimator):
         Dirichlet prior of the topics' words: one value, one a word, or a matrix, whose larger
         entries seed topics with words. By default 0.1.
 
-    learning_method : {"memoized", "online", "batch"}, default="memoized"
-        How the topics move.
-
-        - "memoized": a global step after every one of `n_batches` batches, whose old statistics
-          are replaced exactly by the new ones: no step size, and the bound of the whole data.
-        - "online": stochastic variational inference on random batches of `batch_size` documents,
-          with steps of ``(learning_offset + t) ** -learning_decay``.
-        - "batch": coordinate ascent, one global step a pass.
+    {learning_method}
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
@@ -74,22 +73,18 @@ class SparseLDA(BaseTopicEstimator):
         - an array is taken as pseudo-counts, as `components_` of a fitted model; if every row
           sums to 1, as probabilities, which are given the corpus's mean count a topic.
 
-    n_batches : int, default=10
-        Batches a pass of memoized learning, at most one a document.
+    {n_batches}
 
     batch_size : int, default=512
         Documents a batch in online learning.
 
-    learning_decay : float, default=0.7
-        Decay of the online step size, in (0.5, 1] for convergence; kappa in the literature.
+    {learning_decay}
 
     learning_offset : float, default=64.0
         Slows the first online steps down; tau_0 or delta in the literature. Larger than
         scikit-learn's, since the steps should not forget a good start.
 
-    total_samples : float, default=None
-        Number of documents that a stream is thought to have, for :meth:`partial_fit` only. By
-        default a million; after a :meth:`fit`, as many as have been seen by then, its own included.
+    {total_samples}
 
     max_iter : int, default=20
         The most passes over the data, whatever the learning method.
@@ -122,23 +117,14 @@ class SparseLDA(BaseTopicEstimator):
     sparse_output : bool, default=False
         Whether :meth:`transform` returns CSR with a document's active topics only.
 
-    warm_start : bool, default=False
-        Whether :meth:`fit` goes on from the present fit. On the same data it goes on exactly: 5
-        and 5 passes give the same bytes as 10, and an interrupted fit can be finished.
+    {warm_start}
 
-    n_jobs : int, default=None
-        Cores to use; 1 is one thread. None is the number of workers that `joblib.parallel_config`
-        gives, if it gives more than one, and else as many threads as OMP_NUM_THREADS or the cores
-        of this machine allow. A number is of
-        workers over chunks of documents, which are threads unless a backend (loky, dask, ray) is
-        named there. Results do not depend on it.
+    {n_jobs}
+        {workers}
 
-    random_state : int, RandomState instance or None, default=None
-        Seeds the start, the batches and their order. The same integer gives the same bytes for
-        any number of workers and threads.
+    {random_state}
 
-    verbose : int, default=0
-        Whether to print a line a pass.
+    {verbose}
 
     Attributes
     ----------
@@ -164,18 +150,11 @@ class SparseLDA(BaseTopicEstimator):
     n_iter_ : int
         Number of passes made.
 
-    n_batch_iter_ : int
-        Number of steps made in online learning and by :meth:`partial_fit`.
+    {n_batch_iter_}
 
-    n_samples_seen_ : int
-        Number of documents of the last :meth:`fit`, and of :meth:`partial_fit` since.
+    {n_samples_seen_}
 
-    n_features_in_ : int
-        Number of features seen during :term:`fit`.
-
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features seen during :term:`fit`. Defined only when `X` has feature names that
-        are all strings.
+    {features}
 
     See Also
     --------
@@ -211,9 +190,10 @@ class SparseLDA(BaseTopicEstimator):
     (3, 10)
     """
 
+    _unit = "token"
+
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
-        "sparsity_level": [None, Interval(Integral, 1, None, closed="left")],
+        **BaseVariational._parameter_constraints,
         "doc_topic_prior": [
             None,
             StrOptions({"auto"}),
@@ -221,25 +201,12 @@ class SparseLDA(BaseTopicEstimator):
             "array-like",
         ],
         "topic_word_prior": [None, PRIOR, "array-like"],
-        "learning_method": [StrOptions({"batch", "online", "memoized"})],
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
-        "n_batches": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
-        "learning_offset": [Interval(Real, 0, None, closed="left")],
-        "total_samples": [None, Interval(Real, 0, MOST_COUNT, closed="right")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
         "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
         "doc_start": [StrOptions({"cold", "warm"})],
         "evaluate_every": [Interval(Integral, 0, None, closed="left")],
-        "sparse_output": ["boolean"],
-        "warm_start": ["boolean"],
-        "n_jobs": [None, Interval(Integral, None, None, closed="neither")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -322,18 +289,11 @@ class SparseLDA(BaseTopicEstimator):
             X, dtype = self._validate_counts(X, reset=not goes_on)
             if goes_on:
                 self._check_goes_on()
-            model = self._model(X.shape[1])
+            model = self._model(X.shape[1], dtype)
             self._check_corpus(X)
-            corpus = inference.Corpus(X, dtype, self.n_jobs)
-
-            def begin():
-                state = self._state_to_go_on(X) if goes_on else self._new_state(X, dtype)
-                state.dtype = dtype
-                state.n_fitted = state.n_seen = X.shape[0]
-                model.use_prior(state.alpha)
-                return state
-
-            self._run_laps(X, begin, self._lap(model, corpus), reached)
+            corpus = Corpus(X, dtype, self.n_jobs)
+            states = self._states(model, corpus, goes_on)
+            self._run_passes(X, states, self._one_pass(model, corpus), reached)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -363,47 +323,38 @@ class SparseLDA(BaseTopicEstimator):
             As for :meth:`fit`; or if `n_components` is not the number of the fitted topics.
         """
         with self._whole_passes():
-            first = not hasattr(self, "components_")
-            X, dtype = self._validate_counts(X, reset=first)
-            if not first:
+            begins = not hasattr(self, "components_")
+            X, dtype = self._validate_counts(X, reset=begins)
+            if not begins:
                 self._check_goes_on()
-            model = self._model(X.shape[1])
-            corpus = inference.Corpus(X, dtype, self.n_jobs)
-            if first:
+            model = self._model(X.shape[1], dtype)
+            corpus = Corpus(X, dtype, self.n_jobs)
+            if begins:
                 self._check_corpus(X)
-                state = self._new_state(X, dtype)
-                state.dtype = dtype
+                state = self._begin(model, corpus, self._new_seed())
             elif corpus.is_empty:
                 return self
             else:
-                state = self._state_to_stream(X.shape[0])
-            model.use_prior(state.alpha)
-            inference.stream_update(
-                model,
-                corpus,
-                state,
-                decay=self.learning_decay,
-                offset=self.learning_offset,
-                total_samples=self.total_samples,
-                begins=first,
-            )
-            if self._learns_prior:
-                rate = inference.step_size(state, self.learning_decay, self.learning_offset)
-                model.learn_prior(state, rate)
-            self._store(state, whole=True)
+                state = self._state_to_stream(model, corpus)
+                state.learned = self._learned_to_go_on()
+            self._stream(model, corpus, state, begins)
         return self
 
-    def _model(self, n_features):
-        return self._model_under(*self._resolve_priors(n_features), n_features)
+    def _model(self, n_features, dtype):
+        return self._model_under(*self._resolve_priors(n_features), n_features, dtype)
 
-    def _model_under(self, alpha, beta, n_features):
+    def _model_under(self, alpha, beta, n_features, dtype):
         """The model of given priors."""
-        prior = np.ascontiguousarray(beta.T if beta.ndim == 2 else beta.reshape(-1, 1))
-        observation = Multinomial(prior, (n_features, len(alpha)))
-        return TopicModel(observation, self._allocation(alpha))
+        return Admixture(
+            Multinomial("bayes", compact_prior(beta), n_features),
+            self._documents(alpha),
+            len(alpha),
+            dtype=dtype,
+            keeps_local=self.doc_start == "warm" and self.learning_method == "memoized",
+        )
 
-    def _allocation(self, alpha):
-        return DirichletTopics(
+    def _documents(self, alpha):
+        return DirichletDocuments(
             alpha,
             sparsity_level=self.sparsity_level,
             max_iter=self.max_doc_update_iter,
@@ -412,120 +363,71 @@ class SparseLDA(BaseTopicEstimator):
             learn=self._learns_prior,
         )
 
-    def _lap(self, model, corpus):
-        """A pass of the learning method and what follows it, as a function of (state, bound)."""
-        one_pass = self._pass(model, corpus)
-        if not self._learns_prior:
-            return one_pass
-
-        def lap(state, bound):
-            state, value = one_pass(state, bound)
-            model.learn_prior(state)
-            return state, value
-
-        return lap
-
-    def _pass(self, model, corpus):
-        if self.learning_method == "batch":
-            return lambda state, bound: inference.batch_lap(model, corpus, state, bound=bound)
-        if self.learning_method == "online":
-            n_batches = -(-corpus.n_samples // self.batch_size)
-            return lambda state, bound: inference.online_lap(
-                model,
-                corpus,
-                state,
-                n_batches=n_batches,
-                decay=self.learning_decay,
-                offset=self.learning_offset,
-                bound=bound,
-            )
-        return lambda state, bound: inference.memoized_lap(
-            model,
-            corpus,
-            state,
-            n_batches=min(self.n_batches, corpus.n_samples),
-            keep_local=self.doc_start == "warm",
-            bound=bound,
-        )
+    def _inference(self, alpha=None):
+        alpha = self.doc_topic_prior_ if alpha is None else alpha
+        return DirichletInference(self._documents(alpha), alpha)
 
     # ------------------------------------------------------------------ starting and going on
 
-    def _new_state(self, X, dtype):
+    def _new_state(self, model, corpus, seed):
         """The state before the first pass, its topics from `init`."""
-        seed = self._new_seed()
-        rng = inference.keyed_generator(seed, 0, inference.STREAM_INIT)
+        X, dtype = corpus.X, corpus.dtype
         beta = self._resolve_priors(X.shape[1])[1]
+        rng = keyed_generator(seed, 0, STREAM_INIT)
         counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
-        state = inference.FitState(self._stats_of(counts), seed)
-        state.alpha = self._resolve_priors(X.shape[1])[0]
-        state.fingerprint = fingerprint(X)
-        return state
+        return FitState(_stats_of(model, counts), seed, model.first_learned(), dtype)
 
-    def _stats_of(self, counts):
-        """Statistics that hold given counts of words in topics and nothing else."""
-        stats = empty_topic_stats(*counts.shape)
-        stats.arrays["word_topic"] = np.ascontiguousarray(counts, dtype=np.float64)
-        stats.arrays["topic"] = counts.sum(axis=0)
-        return stats
-
-    def _fitted_stats(self):
-        """Statistics of the fitted topics."""
+    def _fitted_counts(self):
+        """Expected counts of the fitted topics, (n_features, n_components)."""
         beta = np.broadcast_to(self.topic_word_prior_, self.components_.shape)
-        return self._stats_of(np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy())
+        return np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy()
 
-    def _state_from_components(self):
+    def _state_of_fitted(self, model, corpus):
         """A state whose topics are the fitted ones."""
-        state = inference.FitState(self._fitted_stats(), self._new_seed())
-        state.dtype = self.components_.dtype
-        state.alpha = self._fitted_prior()
-        state.n_laps = self.n_iter_
-        state.n_updates = self.n_batch_iter_
-        state.n_fitted = state.n_seen = self.n_samples_seen_
-        state.history = list(self.bound_history_)
-        state.acceptance = list(self.restart_acceptance_)
-        return state
+        stats = _stats_of(model, self._fitted_counts())
+        state = FitState(stats, self._new_seed(), self._learned_to_go_on(), self.components_.dtype)
+        names = "restarts_accepted", "restarts_proposed"
+        state.reports = [
+            dict(zip(names, (share, 1.0), strict=True)) for share in self.restart_acceptance_
+        ]
+        return self._count_passes(state)
 
-    def _state_to_go_on(self, X):
+    def _state_to_go_on(self, model, corpus):
         """The kept state if the data are the same, else one from the fitted topics."""
-        state, mark = getattr(self, "_fit_state", None), fingerprint(X)
-        if state is None or state.fingerprint != mark:
-            state = self._state_from_components()
-            state.fingerprint = mark
-        else:
-            n_batches = min(self.n_batches, X.shape[0])
-            state = state.own(n_batches if self.learning_method == "memoized" else None)
-        state.alpha = self._fitted_prior()
+        state = super()._state_to_go_on(model, corpus)
+        state.learned = self._learned_to_go_on()
         return state
 
-    def _state_to_stream(self, n_samples):
-        """A state of its own for the next batch of a stream."""
-        state = getattr(self, "_fit_state", None)
-        state = self._state_from_components() if state is None else state.own()
-        state.fingerprint = None  # of no one X
-        return state
+    def _serves(self, kept, mark):
+        return kept.fingerprint == mark
 
-    def _fitted_prior(self):
+    def _learned_to_go_on(self):
         """The documents' prior to go on with: what was learned, or what the parameter now says."""
-        if self._learns_prior:
-            return self.doc_topic_prior_
-        return self._resolve_priors(self.components_.shape[1])[0]
+        learned = self._learns_prior
+        n_features = self.components_.shape[1]
+        alpha = self.doc_topic_prior_ if learned else self._resolve_priors(n_features)[0]
+        return {"alpha": alpha}
 
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state` leaves on the estimator."""
-        _, beta = self._resolve_priors(state.stats["word_topic"].shape[0])
+        _, beta = self._resolve_priors(state.stats["feature_counts"].shape[0])
+        counts = state.stats["feature_counts"]
+        found = PseudoCounts(compact_prior(beta), counts, state.stats.factor)
         attributes = {
-            "components_": components_of(
-                state.stats["word_topic"], beta, state.dtype, state.stats.factor
-            ),
-            "doc_topic_prior_": state.alpha,
+            "components_": found.transposed(state.dtype),
+            "doc_topic_prior_": state.learned["alpha"],
             "topic_word_prior_": beta if beta.ndim else float(beta),
             "bound_history_": np.array(state.history),
-            "restart_acceptance_": np.array(state.acceptance),
-            "n_iter_": state.n_laps,
+            "restart_acceptance_": np.array([_acceptance(report) for report in state.reports]),
+            "n_iter_": state.n_passes,
             "n_batch_iter_": state.n_updates,
             "n_samples_seen_": state.n_seen,
         }
         return {**attributes, "_fit_state": state} if whole else attributes
+
+    def _line(self, state):
+        line, share = super()._line(state), _acceptance(state.report)
+        return line if np.isnan(share) else f"{line}, {share:.0%} of restarts accepted"
 
     # ------------------------------------------------------------------ using a fitted model
 
@@ -545,14 +447,15 @@ class SparseLDA(BaseTopicEstimator):
         """
         check_is_fitted(self)
         X, dtype = self._validate_counts(X, reset=False)
-        beta = np.asarray(self.topic_word_prior_)
-        model = self._model_under(self.doc_topic_prior_, beta, X.shape[1])
-        at = self._fitted_stats()
+        beta, alpha = np.asarray(self.topic_word_prior_), self.doc_topic_prior_
+        model = self._model_under(alpha, beta, X.shape[1], dtype)
+        state = FitState(_stats_of(model, self._fitted_counts()), learned={"alpha": alpha})
         total = model.empty_stats()
-        corpus = inference.Corpus(X, dtype, self.n_jobs)
-        for stats, _ in corpus.map(model.bind(at), whole_plan(X)):
+        for stats, _ in Corpus(X, dtype, self.n_jobs).map(
+            model.local_step, model.globals_of(state), state.key
+        ):
             total.add(stats)
-        return model.global_bound(total, at=at)
+        return model.bound(state, total)
 
     @classmethod
     def from_topics(cls, components, *, feature_names=None, **params):
@@ -602,3 +505,17 @@ class SparseLDA(BaseTopicEstimator):
         lda.restart_acceptance_ = np.empty(0)
         lda.n_iter_ = lda.n_batch_iter_ = lda.n_samples_seen_ = 0
         return lda
+
+
+def _stats_of(model, counts):
+    """Statistics that hold given counts of words in topics and nothing else."""
+    stats = model.empty_stats(counts.shape[1])
+    stats.arrays["feature_counts"] = np.ascontiguousarray(counts, dtype=np.float64)
+    stats.arrays["feature_total"], stats.arrays["count"] = counts.sum(axis=0), counts.sum(axis=0)
+    return stats
+
+
+def _acceptance(report):
+    """Share of a pass's restart proposals that were accepted."""
+    proposed = report.get("restarts_proposed")
+    return report["restarts_accepted"] / proposed if proposed else np.nan

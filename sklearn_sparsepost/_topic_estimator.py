@@ -1,7 +1,6 @@
 """What every estimator of topics shares: priors, transform, score, samples."""
 
 import warnings
-from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,26 +8,21 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted
-from sklearn_sparsepost._checks import check_count, positive_array
-from sklearn_sparsepost._learning import loops as inference
-from sklearn_sparsepost._models.admixture import (
-    ACTIVE_TOL,
-    TopicTable,
-    draw_dirichlet,
-    infer_documents,
-)
-from sklearn_sparsepost._run.chunks import local_threads, whole_plan
-from sklearn_sparsepost.metrics import document_completion
-
-# Words at a time where counts are transposed.
-WORD_BLOCK = 256
+from sklearn_sparsepost._checks import check_count, check_topics, positive_array
+from sklearn_sparsepost._models.inference import TopicTable
+from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost.metrics import complete_documents
 
 
 class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePosterior):
-    """Base class of the topic models: fitted, each has `components_` and `doc_topic_prior_`.
+    """Base class of the topic models: fitted, each has `components_`.
 
     A subclass has the parameters `n_components`, `doc_topic_prior`, `topic_word_prior`,
-    `sparse_output` and `n_jobs`, and says in `_allocation(alpha)` how documents are inferred.
+    `sparse_output` and `n_jobs`, and one hook:
+
+    - ``_inference(alpha=None)``: how documents are inferred and drawn under the fitted prior, or
+      under a given one; an object such as `_models.inference` declares. All that is done with a
+      fitted model asks this object.
     """
 
     # ------------------------------------------------------------------ parameters
@@ -105,29 +99,11 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self)
         X, dtype = self._validate_counts(X, reset=False, dtype=self.components_.dtype)
-        alpha = self.doc_topic_prior_.astype(dtype)
-        parts = []
-        _, masses = self._infer(X, dtype, self.components_, self.doc_topic_prior_)
-        for mass in masses:
-            if self.sparse_output:
-                parts.append(_active_weights(mass, alpha))
-            else:
-                mass += alpha
-                mass /= mass.sum(axis=1, keepdims=True)
-                parts.append(mass)
+        inference, corpus = self._inference(), Corpus(X, dtype, self.n_jobs)
+        table = topic_table(corpus, self.components_, inference)
+        infer = inference.active_weights if self.sparse_output else inference.weights
+        parts = list(corpus.map(infer, table))
         return sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
-
-    def _infer(self, X, dtype, components, alpha):
-        """The topics as a table, and documents' expected topic counts chunk by chunk."""
-        allocation = self._allocation(alpha)
-        plan = whole_plan(X)
-        used = np.zeros(X.shape[1], dtype=bool)
-        for ((start, stop),) in plan:
-            used[X.indices[X.indptr[start] : X.indptr[stop]]] = True
-        n_threads = local_threads(self.n_jobs)
-        table = TopicTable(components, used, allocation.sparsity_level, dtype, n_threads)
-        step = partial(infer_documents, table=table, allocation=allocation)
-        return table, inference.Corpus(X, dtype, self.n_jobs).map(step, plan)
 
     def score(self, X, y=None):
         """Held-out quality: mean log-probability of hidden words given the rest of the document.
@@ -151,9 +127,8 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self)
         X, _ = self._validate_counts(X, reset=False)
-        return document_completion(
-            self.components_, X, doc_topic_prior=self.doc_topic_prior_, n_jobs=self.n_jobs
-        )
+        topics = check_topics(self.components_).astype(np.float64, copy=False)
+        return complete_documents(topics, X, self._inference().dense(), n_jobs=self.n_jobs)
 
     def perplexity(self, X):
         """Held-out perplexity, ``exp(-score(X))``: lower is better.
@@ -193,8 +168,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_count(n_samples, "n_samples", 1)
         check_count(doc_length, "doc_length", 0)
         rng = check_random_state(self.random_state if random_state is None else random_state)
-        alpha = self.doc_topic_prior_
-        doc_topic = draw_dirichlet(np.broadcast_to(alpha, (n_samples, len(alpha))), rng)
+        doc_topic = self._inference().draw(n_samples, rng)
         topics = self.topic_word_distr_.astype(np.float64)
         rows = []
         for weights in doc_topic:
@@ -209,39 +183,26 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-def components_of(counts, prior, dtype, factor=1.0):
-    """Prior plus expected counts, (n_components, n_features), transposed in blocks.
+def topic_table(corpus, components, inference):
+    """Topics for the words of some documents, as an inference reads them.
 
     Parameters
     ----------
-    counts : ndarray of shape (n_features, n_components)
-        Expected counts of words in topics; what is negative by rounding counts as zero.
-    prior : float or ndarray that broadcasts to (n_components, n_features)
-        The prior of the topics' words.
-    dtype : dtype
-        Type of the result.
-    factor : float, default=1.0
-        Factor on the counts.
+    corpus : Corpus
+        The documents.
+    components : ndarray of shape (n_components, n_features)
+        Pseudo-counts of words in topics.
+    inference : object
+        As `_models.inference` declares.
 
     Returns
     -------
-    components : ndarray of shape (n_components, n_features)
-        Pseudo-counts.
+    table : TopicTable
+        The topics.
     """
-    components = np.empty(counts.shape[::-1], dtype=dtype)
-    prior = np.broadcast_to(prior, components.shape)
-    for start in range(0, len(counts), WORD_BLOCK):
-        words = slice(start, start + WORD_BLOCK)
-        block = np.maximum(factor * counts[words], 0).T
-        np.add(block, prior[:, words], out=components[:, words], casting="same_kind")
-    return components
-
-
-def _active_weights(mass, alpha):
-    """Weights of the active topics as CSR rows that sum to 1; an empty document has its prior."""
-    largest = mass.max(axis=1, keepdims=True)
-    active = (mass > ACTIVE_TOL * largest) | (largest == 0)
-    weights = sp.csr_matrix(np.where(active, mass + alpha, 0))
-    totals = np.asarray(weights.sum(axis=1)).ravel()
-    weights.data /= np.repeat(totals, np.diff(weights.indptr)).astype(weights.dtype)
-    return weights
+    X = corpus.X
+    used = np.zeros(X.shape[1], dtype=bool)
+    for ((start, stop),) in corpus.plan():
+        used[X.indices[X.indptr[start] : X.indptr[stop]]] = True
+    with corpus.threads():
+        return TopicTable.of_components(components, used, inference.n_listed, corpus.dtype)

@@ -10,13 +10,15 @@ them: what remains is the log of the fits made in this process, such as the fina
 import copy
 import os
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
 
 import joblib
 import numpy as np
+
+from sklearn_sparsepost._checks import check_count
 
 __all__ = ["BoundMonitor", "Checkpoint", "EarlyStopping", "HeldoutMonitor"]
 
@@ -44,7 +46,7 @@ class _PassCallback:
     """The hooks, once for all callbacks; `_after_pass` says what happens every `every` passes."""
 
     def __init__(self, every):
-        self.every = _check_count(every, "every")
+        self.every = check_count(every, "every", 1)
         self._running = {}  # clones share a callback, so what belongs to a fit is kept a fit
 
     def setup(self, estimator, context):
@@ -79,9 +81,9 @@ class _PassCallback:
         estimator : estimator instance
             The estimator that is being fitted.
         context : CallbackContext
-            The task that begins; passes have the name "lap".
+            The task that begins; passes have the name "pass".
         """
-        if context.task_name != "lap" or context.task_id:  # the first pass is timed with the start
+        if context.task_name != "pass" or context.task_id:  # the first pass is timed with the start
             self._running[estimator].begun = perf_counter()
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
@@ -92,7 +94,7 @@ class _PassCallback:
         estimator : estimator instance
             The estimator that is being fitted.
         context : CallbackContext
-            The task that ends; passes have the name "lap".
+            The task that ends; passes have the name "pass".
         fitted_estimator : estimator instance, default=None
             The estimator as if the fit had ended with this task.
 
@@ -102,7 +104,7 @@ class _PassCallback:
             Whether the fit is to end here.
         """
         run = self._running[estimator]
-        if context.task_name != "lap":
+        if context.task_name != "pass":
             return self._after_fit(estimator, fitted_estimator, run)
         run.seconds += getattr(estimator, "_pass_ended", perf_counter()) - run.begun
         if (context.task_id + 1) % self.every:
@@ -305,7 +307,7 @@ class EarlyStopping(_Monitor):
     def __init__(self, X=None, *, patience=2, min_delta=0.0, every=1, restore_best=True):
         super().__init__(every)
         self.X = X
-        self.patience = _check_count(patience, "patience")
+        self.patience = check_count(patience, "patience", 1)
         if not isinstance(min_delta, Real) or not 0 <= min_delta < np.inf:
             raise ValueError(f"min_delta must be a finite number of at least 0, got {min_delta!r}")
         self.min_delta = min_delta
@@ -391,15 +393,8 @@ class Checkpoint(_PassCallback):
         return False
 
 
-def _check_count(value, name):
-    """A positive integer, or a ValueError."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    return value
-
-
 def _n_tokens(fitted_estimator):
-    return max(fitted_estimator._fit_state.report[fitted_estimator._unit[0]], 1)
+    return max(fitted_estimator._fit_state.amount, 1)
 
 
 def _history(fitted_estimator):

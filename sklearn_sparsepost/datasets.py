@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import Bunch, check_random_state
 
 from sklearn_sparsepost._checks import check_count, positive_array
-from sklearn_sparsepost._models.admixture import draw_dirichlet
+from sklearn_sparsepost._models.documents import draw_dirichlet
 
 __all__ = ["load_docstrings", "make_bars", "make_lda_corpus"]
 

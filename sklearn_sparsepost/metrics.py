@@ -13,9 +13,9 @@ from sklearn_sparsepost._checks import (
     number_array,
     positive_array,
 )
-from sklearn_sparsepost._kernels import topic_words
-from sklearn_sparsepost._models.admixture import DirichletTopics
-from sklearn_sparsepost._run.chunks import cut_batch, local_threads, make_chunk
+from sklearn_sparsepost._models.documents import DirichletDocuments
+from sklearn_sparsepost._models.inference import DirichletInference, TopicTable
+from sklearn_sparsepost._run.dispatch import Corpus
 
 __all__ = ["document_completion", "split_words"]
 
@@ -142,10 +142,34 @@ def document_completion(
     shapes = {"one value": (), "one a topic": (n_components,)}
     alpha = positive_array(doc_topic_prior, "doc_topic_prior", shapes)
     alpha = np.broadcast_to(alpha, (n_components,)).copy()
+    inference = DirichletInference(DirichletDocuments(alpha), alpha).dense(max_iter, tol)
+    return complete_documents(
+        topics, X, inference, observed=observed, random_state=random_state, n_jobs=n_jobs
+    )
+
+
+def complete_documents(topics, X, inference, *, observed=0.8, random_state=0, n_jobs=None):
+    """Document completion by any inference of documents.
+
+    Parameters
+    ----------
+    topics : ndarray of shape (n_components, n_features), float64
+        Topics, checked; rows are normalised here.
+    X : csr_matrix or csr_array of shape (n_samples, n_features)
+        Counts of words in held-out documents, checked.
+    inference : object
+        As `_models.inference` declares it.
+    observed, random_state, n_jobs
+        As for :func:`document_completion`.
+
+    Returns
+    -------
+    score : float
+        Mean natural-log probability of a hidden token.
+    """
     topics = topics / topics.sum(axis=1, keepdims=True)
     topics = np.maximum(topics, FLOOR)
     topics /= topics.sum(axis=1, keepdims=True)
-
     seen, hidden = split_words(X, observed=observed, random_state=random_state)
     usable = (np.diff(seen.indptr) > 0) & (np.diff(hidden.indptr) > 0)
     seen, hidden = seen[usable], hidden[usable]
@@ -153,28 +177,18 @@ def document_completion(
         warnings.warn(
             "no document has both observed and hidden words: the score is NaN",
             UndefinedMetricWarning,
-            stacklevel=2,
+            stacklevel=3,  # where the score is asked for
         )
         return np.nan
-    dense = DirichletTopics(alpha, sparsity_level=None, max_iter=max_iter, tol=tol, restarts=0)
+    used = np.zeros(seen.shape[1], dtype=bool)
+    used[seen.indices] = True
+    table = TopicTable.of_probabilities(topics, used)
     total = 0.0
     first = 0
-    for runs in cut_batch(seen, [(0, seen.shape[0])]):
-        mass = _infer(make_chunk(seen, runs, np.float64), topics, dense, local_threads(n_jobs))
-        weights = mass + alpha
-        weights /= weights.sum(axis=1, keepdims=True)
+    for weights in Corpus(seen, np.float64, n_jobs).map(inference.weights, table):
         total += _log_probability(hidden[first : first + len(weights)], weights, topics)
         first += len(weights)
     return total / hidden.sum()
-
-
-def _infer(chunk, topics, dense, n_threads):
-    """Expected topic counts of documents under topics given as probabilities."""
-    words, local, _, _ = topic_words.index_words(chunk.indices, chunk.n_features)
-    weight = np.ascontiguousarray(topics[:, words].T)
-    unused = np.empty((len(words), 0), dtype=np.int32), np.empty((len(words), 0))
-    rows = (weight, *unused)
-    return dense.fit_documents(chunk, rows, local, want_mass=True, n_threads=n_threads)[2]
 
 
 def _log_probability(hidden, weights, topics):

@@ -49,3 +49,14 @@ def judge():
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
 def dtype(request):
     return request.param
+
+
+@pytest.fixture(scope="module")
+def patches():
+    """Zero-mean rows whose components' variances lie over six decades, 24 features."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for _ in range(20):
+        basis = np.linalg.qr(rng.normal(size=(24, 24)))[0]
+        rows.append(rng.normal(size=(150, 24)) * np.logspace(0, -3, 24) @ basis)
+    return np.concatenate(rows)[rng.permutation(3000)]

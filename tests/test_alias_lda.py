@@ -11,11 +11,12 @@ from scipy.special import gammaln
 from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsepost import AliasLDA, SparseLDA
-from sklearn_sparsepost._sampling import chain as gibbs
+from sklearn_sparsepost._sampling.lda import WordPrior, learn_alpha, learn_beta
 from sklearn_sparsepost.callbacks import BoundMonitor, Checkpoint, EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
 
 SAMPLERS = ["auto", "alias", "sparse", "cycle", "dense"]
+SERIAL_TOKENS = "sklearn_sparsepost._sampling.tokens.SERIAL_TOKENS"
 STATE = ["components_", "log_likelihood_history_", "doc_topic_prior_", "n_iter_"]
 
 
@@ -29,8 +30,8 @@ def same_bytes(one, other):
 @pytest.fixture
 def blocks(monkeypatch):
     """Small corpora are cut into blocks, too, and blocks are worth a thread."""
-    monkeypatch.setattr(gibbs, "SERIAL_TOKENS", 0)
-    monkeypatch.setattr(gibbs, "threads_for", lambda work, n_threads: n_threads)
+    monkeypatch.setattr(SERIAL_TOKENS, 0)
+    monkeypatch.setattr("sklearn_sparsepost._run.threads.SMALL_WORK", 0)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -50,7 +51,7 @@ def test_blocks_cost_no_quality(monkeypatch, sampler):
     X, _, _ = make_lda_corpus(1200, 300, 10, doc_length=60, random_state=1)
     scores = {}
     for name, limit in (("serial", 1 << 40), ("blocks", 0)):
-        monkeypatch.setattr(gibbs, "SERIAL_TOKENS", limit)
+        monkeypatch.setattr(SERIAL_TOKENS, limit)
         lda = AliasLDA(10, sampler=sampler, max_iter=60, warm_start=True, random_state=0)
         lda.fit(X[:1000])
         assert (len(lda._fit_state.tokens.groups) > 2) == (name == "blocks")
@@ -97,17 +98,16 @@ def test_warm_start_on_other_documents(corpus):
 
 
 def test_an_interrupted_fit_is_usable_and_can_be_finished(corpus, monkeypatch):
-    sweeps = []
+    lda = AliasLDA(8, max_iter=6, burn_in=4, sample_every=1, warm_start=True, random_state=0)
+    (sweep, learn), sweeps = lda._steps(), []
 
-    def interrupted(state, **params):
+    def interrupted(chain):
         if len(sweeps) == 3:
             raise KeyboardInterrupt
         sweeps.append(1)
-        return gibbs_sweep(state, **params)
+        return sweep(chain)
 
-    gibbs_sweep = gibbs.sweep
-    lda = AliasLDA(8, max_iter=6, burn_in=4, sample_every=1, warm_start=True, random_state=0)
-    monkeypatch.setattr(gibbs, "sweep", interrupted)
+    monkeypatch.setattr(AliasLDA, "_steps", lambda self: (interrupted, learn))
     with pytest.raises(KeyboardInterrupt):
         lda.fit(corpus)
     monkeypatch.undo()
@@ -202,10 +202,10 @@ def test_log_likelihood_is_the_joint(corpus):
         value += (gammaln(counts + prior) - gammaln(prior)).sum()
         total = prior * counts.shape[1]
         value += (gammaln(total) - gammaln(counts.sum(axis=1) + total)).sum()
-    assert gibbs.log_likelihood(state) == pytest.approx(value)
+    assert state.log_likelihood() == pytest.approx(value)
     lda.set_params(max_iter=2).fit(corpus)
     assert lda.log_likelihood_history_[5] == pytest.approx(
-        gibbs.log_likelihood(lda._fit_state) / state.tokens.n_tokens
+        lda._fit_state.log_likelihood() / state.amount
     )
 
 
@@ -217,20 +217,20 @@ def test_learned_priors_climb_the_likelihood(corpus):
     lda.set_params(random_state=0).fit(corpus)
     assert np.ptp(lda.doc_topic_prior_) > 0
     state = lda._fit_state
-    last = gibbs.log_likelihood(state)
+    last = state.log_likelihood()
     for _ in range(50):
-        gibbs.learn_beta(state)
-        value = gibbs.log_likelihood(state)
+        learn_beta(state)
+        value = state.log_likelihood()
         assert value >= last - 1e-9 * abs(last)
         last = value
-        gibbs.learn_alpha(state, lda._allocation(state.alpha))
-        value = gibbs.log_likelihood(state)
+        learn_alpha(state)
+        value = state.log_likelihood()
         assert value >= last - 1e-9 * abs(last)
         last = value
 
     def loss(beta):
-        state.prior = gibbs.WordPrior(np.array(beta), corpus.shape[1], 6)
-        return -gibbs.log_likelihood(state)
+        state.prior = WordPrior(np.array(beta), corpus.shape[1], 6)
+        return -state.log_likelihood()
 
     found = state.prior.base[0]
     best = minimize_scalar(loss, bounds=(1e-3, 2), method="bounded", options={"xatol": 1e-6}).x
@@ -328,6 +328,8 @@ def test_callbacks(corpus, tmp_path):
     lda = AliasLDA(6, max_iter=4, **options)
     lda.set_callbacks(monitor, bound, Checkpoint(path)).fit(corpus)
     assert [row["n_iter"] for row in monitor.get_logs()] == [1, 2, 3, 4]
+    logged = [row["bound_per_token"] for row in bound.get_logs()]
+    np.testing.assert_allclose(logged, lda.log_likelihood_history_, rtol=1e-12)
     seconds = [row["seconds"] for row in bound.get_logs()]
     assert seconds == sorted(seconds) and seconds[0] > 0
     resumed = joblib.load(path).set_params(warm_start=True, max_iter=2).fit(corpus)

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
 from sklearn_sparsepost._checks import LEAST_PRIOR, MOST_COUNT, MOST_PRIOR, MOST_VALUE
-from sklearn_sparsepost._models.admixture import draw_dirichlet
+from sklearn_sparsepost._models.documents import draw_dirichlet
 from sklearn_sparsepost.metrics import document_completion, split_words
 
 SHORT = {"max_iter": 2, "random_state": 0}

@@ -62,7 +62,7 @@ def test_a_vector_unit_that_is_not_there_is_an_error():
 
 @pytest.mark.parametrize("wanted", ["1", "3"])
 def test_threads_follow_omp_num_threads(wanted):
-    script = "from sklearn_sparsepost._run.chunks import local_threads as t; print(t(), t(1))"
+    script = "from sklearn_sparsepost._run.threads import local_threads as t; print(t(), t(1))"
     out = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "OMP_NUM_THREADS": wanted},

@@ -16,7 +16,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from sklearn_sparsepost import SparseLDA, _base, _inference
+from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost._base import Reached
+from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.callbacks import BoundMonitor, Checkpoint, EarlyStopping, HeldoutMonitor
 
@@ -41,8 +43,8 @@ def column(callback, name, **kwargs):
 class Raising:
     """Raises at the beginning or the end of a pass."""
 
-    def __init__(self, hook, lap, error=KeyboardInterrupt):
-        self.hook, self.lap, self.error = hook, lap, error
+    def __init__(self, hook, number, error=KeyboardInterrupt):
+        self.hook, self.number, self.error = hook, number, error
 
     def setup(self, estimator, context):
         pass
@@ -57,7 +59,7 @@ class Raising:
         self.act("end", context)
 
     def act(self, hook, context):
-        if context.task_name == "lap" and (hook, context.task_id + 1) == (self.hook, self.lap):
+        if context.task_name == "pass" and (hook, context.task_id + 1) == (self.hook, self.number):
             raise self.error
 
 
@@ -348,7 +350,7 @@ def test_copies_have_their_own_state(corpus, tmp_path, copied):
 def test_copy_made_during_a_fit_starts_afresh(corpus):
     class Copying(Raising):
         def act(self, hook, context):
-            if (hook, context.task_name) == ("end", "lap"):
+            if (hook, context.task_name) == ("end", "pass"):
                 self.copies = pickled(monitor), pickled(stopping)
 
     monitor, stopping, copying = BoundMonitor(), EarlyStopping(corpus), Copying("", 0)
@@ -408,7 +410,7 @@ def test_scoring_monitor_does_no_harm(corpus):
     lda = make_lda().set_callbacks(monitor).fit(corpus)
     assert same_bytes(lda, make_lda().fit(corpus))
     names = [row["task_name"] for row in monitor.get_logs().data]
-    assert sorted(names) == ["fit", "lap", "lap", "lap"]
+    assert sorted(names) == ["fit", "pass", "pass", "pass"]
 
 
 # ---------------------------------------------------------------------- interruptions
@@ -434,11 +436,11 @@ def interrupt(lda, X):
     return lda
 
 
-@pytest.mark.parametrize("hook, lap, n_made", [("begin", 1, 0), ("begin", 3, 2), ("end", 3, 3)])
+@pytest.mark.parametrize("hook, number, n_made", [("begin", 1, 0), ("begin", 3, 2), ("end", 3, 3)])
 @pytest.mark.parametrize("method", METHODS)
-def test_interruption_between_passes(corpus, method, hook, lap, n_made):
+def test_interruption_between_passes(corpus, method, hook, number, n_made):
     params = {"learning_method": method, "max_iter": 6}
-    lda = interrupt(make_lda(**params).set_callbacks(Raising(hook, lap)), corpus)
+    lda = interrupt(make_lda(**params).set_callbacks(Raising(hook, number)), corpus)
     assert lda.n_iter_ == n_made
     if method != "online" and n_made:
         check_mass(lda, corpus)
@@ -466,7 +468,7 @@ def test_interruption_between_batches(corpus, monkeypatch, call, n_made, doc_sta
     X = corpus.astype(np.float64)
     start = np.full((6, 120), 1 / 120) * np.random.default_rng(0).uniform(0.5, 1.5, (6, 120))
     start /= start.sum(axis=1, keepdims=True)  # probabilities: their mass is that of the tokens
-    fail_once(monkeypatch, _inference, "_memoized_update", call)
+    fail_once(monkeypatch, Corpus, "map", call)  # once a batch
     lda = interrupt(make_lda(doc_start=doc_start, init=start, max_iter=6), X)
     assert lda.n_iter_ == n_made
     # Where the start stands in for batches, it does so by documents, which differ in length.
@@ -494,8 +496,8 @@ def test_interruption_between_two_sums(corpus, monkeypatch, call):
 
 @pytest.mark.parametrize("method", ["batch", "online"])
 def test_interruption_within_a_pass(corpus, monkeypatch, method):
-    owner = {"batch": "batch_lap", "online": "online_update"}[method]
-    fail_once(monkeypatch, _inference, owner, {"batch": 3, "online": 15}[method])
+    # Once a pass, or once an update.
+    fail_once(monkeypatch, Corpus, "map", {"batch": 3, "online": 15}[method])
     lda = interrupt(make_lda(learning_method=method, max_iter=6), corpus)
     assert lda.n_iter_ == 2
     lda.set_params(warm_start=True, max_iter=4).fit(corpus)
@@ -504,7 +506,7 @@ def test_interruption_within_a_pass(corpus, monkeypatch, method):
 
 
 def test_interruption_between_a_pass_and_its_count(corpus, monkeypatch):
-    fail_once(monkeypatch, _base, "_acceptance", 3)
+    fail_once(monkeypatch, Reached, "note", 3)
     lda = interrupt(make_lda(max_iter=6), corpus)
     assert lda.n_iter_ == 2
     assert lda.set_params(warm_start=True, max_iter=4).fit(corpus).n_iter_ == 6

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _gibbs, _starts
-from sklearn_sparsepost._run import chunks as parallel
+from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost._run import chunks, threads
+from sklearn_sparsepost._starts import topics
+from sklearn_sparsepost._starts.bregman import random_topics
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 # Many more topics than words keep, so that kernels skip what is zero.
@@ -70,11 +72,11 @@ ALL = {**LDAS, **MIXTURES, **SAMPLERS}
 
 @pytest.fixture(autouse=True)
 def many_chunks(monkeypatch):
-    monkeypatch.setattr(parallel, "CHUNK_SIZE", 1500)
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 17 * 60)
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 60)
-    monkeypatch.setattr(parallel, "SMALL_WORK", 0)  # threads wherever there may be some
-    monkeypatch.setattr(_gibbs, "SERIAL_TOKENS", 0)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 1500)
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_SIZE", 17 * 60)
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_ROWS", 60)
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)  # threads wherever there may be some
+    monkeypatch.setattr("sklearn_sparsepost._sampling.tokens.SERIAL_TOKENS", 0)
 
 
 def data_of(estimator):
@@ -146,22 +148,19 @@ def test_dask(name, want, cluster):
         assert bytes_of(name) == want(name)
 
 
-def test_tied_rows_of_a_seeding_prior_know_no_threads():
+def test_tied_rows_of_a_seeding_prior_know_no_threads(monkeypatch):
     # Rows that tie are told apart by the last bits of a product.
     prior = np.where(np.arange(200) < 100, 1.0, 0.1) * np.ones((K, 1))
-    counts = np.random.default_rng(0).gamma(0.1, size=(200, K))
     held = []
 
-    class Watched(type(parallel._BLAS)):
-        def held(self):
-            held.append(1)
-            return super().held()
+    def watched():
+        held.append(1)
+        return threads.single_blas()
 
-    before, parallel._BLAS = parallel._BLAS, Watched()
-    try:
-        ordered = _starts._ordered_as(counts, prior)
-    finally:
-        parallel._BLAS = before
+    monkeypatch.setattr(topics, "single_blas", watched)
+    rng, same = np.random.default_rng(0), np.random.default_rng(0)
+    ordered = topics.first_counts(COUNTS, K, "random", prior, np.float64, rng)
+    counts = np.maximum(random_topics(200, K, same) - prior.T, 0)
     assert held
     np.testing.assert_array_equal(np.sort(ordered.sum(axis=0)), np.sort(counts.sum(axis=0)))
 
@@ -183,12 +182,12 @@ def test_tied_rows_of_a_seeding_prior_know_no_threads():
     ],
 )
 def test_one_rule_for_cores(monkeypatch, n_jobs, n_chunks, threaded, want):
-    monkeypatch.setattr(parallel, "most_threads", lambda: 4)
-    assert parallel.share_cores(n_jobs, n_chunks, threaded) == want
-    assert parallel.local_threads(n_jobs) == {None: 4}.get(n_jobs, n_jobs)
+    monkeypatch.setattr(threads, "most_threads", lambda: 4)
+    assert threads.share_cores(n_jobs, n_chunks, threaded) == want
+    assert threads.local_threads(n_jobs) == {None: 4}.get(n_jobs, n_jobs)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        assert parallel.local_threads(None) == 2
-        assert parallel.share_cores(None, 9, threaded) == (2, 1)
+        assert threads.local_threads(None) == 2
+        assert threads.share_cores(None, 9, threaded) == (2, 1)
 
 
 SCRIPT = """
@@ -196,7 +195,7 @@ import multiprocessing, sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 import test_determinism as t
-from sklearn_sparsepost._run import chunks as parallel
+from sklearn_sparsepost._run import threads
 
 def use(name):
     estimator = t.clone(t.ALL[name])
@@ -207,7 +206,7 @@ def use(name):
 
 names = ["LDA batch, scalar prior", "mixture memoized, full", "auto, scalar prior", "kmeans"]
 t.ALL["kmeans"] = t.MIXTURES["kmeans"] = t.SparseMixture(5, init_params="kmeans", random_state=0)
-parallel.SMALL_WORK = 0
+threads.SMALL_WORK = 0
 here = [use(name) for name in names]
 with multiprocessing.get_context("fork").Pool(2) as pool:
     assert pool.map(use, names) == here

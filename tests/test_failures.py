@@ -13,7 +13,9 @@ import pytest
 from sklearn.base import clone
 
 import sklearn_sparsepost
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _allocation, _moves
+from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.callbacks import EarlyStopping
 from sklearn_sparsepost.datasets import make_lda_corpus
 from sklearn_sparsepost.observations import Observation
@@ -235,7 +237,7 @@ class Failing:
         pass
 
     def on_fit_task_end(self, estimator, context):
-        if context.task_name == "lap" and context.task_id == 1:
+        if context.task_name == "pass" and context.task_id == 1:
             raise self.error
 
     def teardown(self, estimator, context):
@@ -276,7 +278,7 @@ class Interrupting(Failing):
         pass
 
     def on_fit_task_begin(self, estimator, context):
-        if context.task_name == "lap":
+        if context.task_name == "pass":
             raise KeyboardInterrupt
 
 
@@ -286,15 +288,16 @@ def test_an_interrupted_move_is_no_move(monkeypatch, batch):
     mixture = clone(ESTIMATORS["mixture moves"]).set_params(max_iter=1, warm_start=True)
     want = deepcopy(mixture).fit(POINTS).fit(POINTS)
     assert len(want.weights_) < 9  # something was merged
-    merged, calls = _moves._merged, []
+    compact, calls = SuffStats.compact, []
 
-    def interrupted(stats, *args):
-        calls.append(1)
-        if len(calls) == 1 + batch:  # the whole is merged first, then each batch
-            raise KeyboardInterrupt
-        return merged(stats, *args)
+    def interrupted(stats):
+        if stats.n_components == 8:  # of the nine, so that a merge is being made
+            calls.append(1)
+            if len(calls) == batch:
+                raise KeyboardInterrupt
+        return compact(stats)
 
-    monkeypatch.setattr(_moves, "_merged", interrupted)
+    monkeypatch.setattr(SuffStats, "compact", interrupted)  # once a batch
     with pytest.raises(KeyboardInterrupt):
         mixture.fit(POINTS)
     monkeypatch.undo()
@@ -339,7 +342,7 @@ def test_of_several_starts_the_best_is_left():
 
 
 def _interrupt_at(context, lap):
-    if context.task_name == "lap" and context.task_id == lap:
+    if context.task_name == "pass" and context.task_id == lap:
         raise KeyboardInterrupt
 
 
@@ -369,14 +372,14 @@ def die_in_a_worker():
 
 def deadly_step(deadly):
     """The local step of topics; where the file exists, workers die of it."""
-    step = _allocation._local_step
+    step = Admixture.local_step
 
     def local_step(*args, **kwargs):
         if os.path.exists(deadly):
             die_in_a_worker()
         return step(*args, **kwargs)
 
-    return local_step
+    return staticmethod(local_step)
 
 
 def make_deadly(deadly):
@@ -421,7 +424,7 @@ class Poison(Failing):
         self.path = path
 
     def on_fit_task_end(self, estimator, context):
-        if context.task_name == "lap" and context.task_id == 1:
+        if context.task_name == "pass" and context.task_id == 1:
             self.path.touch()
 
 
@@ -434,7 +437,7 @@ def test_workers_may_die(kind, tmp_path, monkeypatch):
     monkeypatch.setattr("sklearn_sparsepost._run.chunks.DENSE_CHUNK_ROWS", 20)
     if kind == "topics":
         estimator, X = clone(ESTIMATORS["LDA memoized"]), COUNTS
-        monkeypatch.setattr(_allocation, "_local_step", deadly_step(str(deadly)))
+        monkeypatch.setattr(Admixture, "local_step", deadly_step(str(deadly)))
     else:
         estimator, X = clone(ESTIMATORS["mixture memoized"]), POINTS[:, :1]
         estimator.set_params(observation=make_deadly(str(deadly)))

@@ -12,8 +12,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, _checks
 from sklearn_sparsepost._checks import fingerprint
-from sklearn_sparsepost._learning.loops import FitState
-from sklearn_sparsepost._suffstats import TopicCounts, merge_counts
+from sklearn_sparsepost._learning.state import FitState
+from sklearn_sparsepost._tables import SparseTable, sum_of_tables
 from sklearn_sparsepost.datasets import load_docstrings
 
 SHORT = {"max_iter": 2, "random_state": 0}
@@ -208,18 +208,19 @@ def test_short_integers(corpus):
 def test_sums_of_tables_are_made_in_double():
     rng = np.random.default_rng(0)
     tables = [
-        TopicCounts(
+        SparseTable(
             np.arange(50, dtype=np.int32),
             np.arange(0, 201, 4),
             np.tile(np.arange(4, dtype=np.int32), 50),
             rng.random(200, dtype=np.float32) * np.float32(10.0 ** (i % 5)),
+            (50, 4),
         )
         for i in range(33)
     ]
-    total = merge_counts(tables)
-    exact = sum(table.counts.astype(np.float64) for table in tables)
-    assert total.counts.dtype == np.float32
-    np.testing.assert_array_equal(total.counts, exact.astype(np.float32))
+    total = sum_of_tables(tables)
+    exact = sum(table.values.astype(np.float64) for table in tables)
+    assert total.values.dtype == np.float32
+    np.testing.assert_array_equal(total.values, exact.astype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def test_sums_of_tables_are_made_in_double():
 def test_a_fall_of_an_online_bound_is_no_convergence(method, bounds, converged):
     lda = SparseLDA(learning_method=method, tol=1e-3)
     state = FitState(None, 0)
-    state.history, state.report = bounds, {"n_tokens": 100.0}
+    state.history, state.amount = bounds, 100.0
     assert lda._has_converged(state) is converged
 
 

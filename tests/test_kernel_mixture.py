@@ -94,7 +94,7 @@ def test_best_weights_block_by_block(dtype, centred, block):
     offset = np.einsum("kd,kdp->kp", means, factors)
     constant = rng.normal(scale=5, size=50)
     share = rng.dirichlet(np.ones(50))
-    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, constant, share, None)
+    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, constant, share)
     white, far = search.coordinates(rows)
     assert not len(far)
     index = np.argsort(rng.random((N, 50)), axis=1)[:, :level].astype(np.int32)

@@ -1,6 +1,7 @@
 """SparseLDA is right: against enumeration, scikit-learn, and its own bound."""
 
 from copy import deepcopy
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -12,8 +13,15 @@ from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost._models.admixture import DirichletTopics
+from sklearn_sparsepost._models.documents import improved_prior, prior_gains
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
+from sklearn_sparsepost.models import (
+    Admixture,
+    Corpus,
+    DirichletDocuments,
+    Multinomial,
+    begin,
+)
 
 METHODS = ["batch", "online", "memoized"]
 
@@ -274,7 +282,7 @@ def test_every_start_learns(corpus, init):
 @pytest.mark.parametrize("init", ["k-means++", "anchor"])
 def test_start_of_a_corpus_read_in_parts(corpus, init, monkeypatch):
     lda = SparseLDA(6, init=init, max_iter=0, random_state=0)
-    monkeypatch.setattr("sklearn_sparsepost._starts.topics.START_SIZE", corpus.nnz // 4)
+    monkeypatch.setattr("sklearn_sparsepost._starts.helpers.START_SIZE", corpus.nnz // 4)
     parts = lda.fit(corpus)
     counts = parts.components_ - parts.topic_word_prior_
     assert counts.sum() == pytest.approx(corpus.sum(), rel=0.1)
@@ -425,7 +433,7 @@ def dirichlet_multinomial(alpha, mass):
 
 
 def gains_of(mass):
-    """The arguments of `prior_gains` from dense masses."""
+    """The arguments of `prior_gains`, after alpha, from dense masses."""
     held = np.nonzero(mass)
     return held[1], mass[held], mass.sum(axis=1)
 
@@ -434,25 +442,24 @@ def test_steps_of_the_prior_climb_to_the_maximum():
     rng = np.random.default_rng(0)
     truth = np.array([0.05, 0.3, 1.0, 0.02])
     mass = rng.dirichlet(truth, 2000) * rng.integers(20, 80, (2000, 1))
-    allocation = DirichletTopics(np.full(4, 0.1), sparsity_level=2, max_iter=1, tol=0, restarts=0)
-    value = dirichlet_multinomial(allocation.alpha, mass)
+    alpha = np.full(4, 0.1)
+    value = dirichlet_multinomial(alpha, mass)
     for _ in range(300):
-        gains = allocation.prior_gains(*gains_of(mass))
-        allocation.alpha = allocation.improved_prior(*gains)
-        last, value = value, dirichlet_multinomial(allocation.alpha, mass)
+        alpha = improved_prior(alpha, *prior_gains(alpha, *gains_of(mass)))
+        last, value = value, dirichlet_multinomial(alpha, mass)
         assert value >= last - 1e-9 * abs(last)
     best = minimize(lambda x: -dirichlet_multinomial(np.exp(x), mass), np.log(truth), method="BFGS")
-    np.testing.assert_allclose(allocation.alpha, np.exp(best.x), rtol=1e-3)
+    np.testing.assert_allclose(alpha, np.exp(best.x), rtol=1e-3)
 
 
 def test_no_topic_is_ever_lost_to_the_prior():
-    allocation = DirichletTopics(np.full(2, 0.1), sparsity_level=1, max_iter=1, tol=0, restarts=0)
+    alpha = np.full(2, 0.1)
     mass = np.array([[5.0, 0.0], [7.0, 0.0]])
     for _ in range(50):
-        allocation.alpha = allocation.improved_prior(*allocation.prior_gains(*gains_of(mass)))
-    assert (allocation.alpha > 0).all()
-    nothing = allocation.prior_gains(*gains_of(np.zeros((1, 2))))
-    assert allocation.improved_prior(*nothing) is allocation.alpha
+        alpha = improved_prior(alpha, *prior_gains(alpha, *gains_of(mass)))
+    assert (alpha > 0).all()
+    nothing = prior_gains(alpha, *gains_of(np.zeros((1, 2))))
+    assert improved_prior(alpha, *nothing) is alpha
 
 
 @pytest.mark.parametrize("L", [2, None])
@@ -513,3 +520,30 @@ def test_partial_fit_learns_the_prior(corpus):
             lda.partial_fit(corpus[start : start + 100])
     assert np.ptp(lda.doc_topic_prior_) > 0
     assert np.isfinite(lda.score(corpus))
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+def test_statistics_of_many_chunks_are_those_of_one(corpus, method, monkeypatch):
+    params = {"n_components": 5, "learning_method": method, "max_iter": 2, "tol": 0, "restarts": 0}
+    found = []
+    for size in (1 << 17, 300):
+        monkeypatch.setattr("sklearn_sparsepost._run.chunks.CHUNK_SIZE", size)
+        found.append(SparseLDA(**params, n_batches=3, warm_start=True, random_state=0).fit(corpus))
+    stats = [lda._fit_state.stats for lda in found]
+    for name in stats[0].arrays:
+        np.testing.assert_allclose(stats[1][name], stats[0][name], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(stats[1]["feature_total"].sum(), corpus.sum(), rtol=1e-5)
+    np.testing.assert_allclose(found[1].bound_history_, found[0].bound_history_, rtol=1e-5)
+
+
+def test_statistics_of_a_chunk_share_no_memory(corpus):
+    prior = np.full((1, 1), 0.1)
+    words = Multinomial("bayes", prior, corpus.shape[1])
+    model = Admixture(words, DirichletDocuments(np.full(4, 0.1)), 4)
+    data = Corpus(corpus, np.float64)
+    state = begin(model, data, np.random.default_rng(0).dirichlet(np.ones(4), corpus.shape[0]))
+    stats, _ = model.local_step(data.chunk([(0, corpus.shape[0])]), model.globals_of(state), (0, 0))
+    for found in (stats, state.stats):
+        arrays = [array for array in found.arrays.values() if isinstance(array, np.ndarray)]
+        pairs = combinations(arrays, 2)
+        assert len(arrays) > 2 and not any(np.shares_memory(*pair) for pair in pairs)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost import AliasLDA, SparseLDA
 from sklearn_sparsepost.datasets import make_lda_corpus
 from sklearn_sparsepost.metrics import document_completion, split_words
 
@@ -65,9 +65,10 @@ def test_does_not_depend_on_size_or_scale(problem):
     assert document_completion(topics[order], X) == pytest.approx(once, abs=1e-4)
 
 
-def test_score_of_the_estimator_is_this_metric(problem):
+@pytest.mark.parametrize("estimator", [SparseLDA, AliasLDA])
+def test_score_of_the_estimator_is_this_metric(problem, estimator):
     X, _, _ = problem
-    lda = SparseLDA(5, random_state=0).fit(X)
+    lda = estimator(5, random_state=0).fit(X)
     want = document_completion(lda.components_, X, doc_topic_prior=lda.doc_topic_prior_)
     assert lda.score(X) == want
 

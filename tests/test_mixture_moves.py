@@ -4,14 +4,30 @@ import weakref
 
 import numpy as np
 import pytest
+from by_hand import PASSES, Table, after_moves, assert_same, start_of
 
 from sklearn_sparsepost import SparseMixture
-from sklearn_sparsepost import _mixture as estimator
-from sklearn_sparsepost._learning import loops as inference
-from sklearn_sparsepost._learning import moves
-from sklearn_sparsepost._models.mixture import MixtureModel
-from sklearn_sparsepost._run import chunks as parallel
+from sklearn_sparsepost._learning.moves import (
+    N_TARGETS,
+    choose_pairs,
+    choose_targets,
+    delete_component,
+    merge_components,
+    pass_with_moves,
+)
+from sklearn_sparsepost._learning.state import FitState
+from sklearn_sparsepost._models.mixture import Mixture
+from sklearn_sparsepost._models.tracking import Change, Track
+from sklearn_sparsepost._run import chunks
 from sklearn_sparsepost.datasets import make_lda_corpus
+
+NO_PAIRS = np.empty((0, 2), dtype=np.intp)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_ROWS", 64)
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_SIZE", 64 * 64)
 
 
 @pytest.fixture(scope="module")
@@ -71,104 +87,71 @@ def test_components_in_use_after_online_learning(three):
     assert mixture.n_components_ == held.sum()
 
 
-def _forgetting(parts):
-    """`SparseMixture._new_state`, after which nothing is noted."""
-    plain = SparseMixture._new_state
-
-    def new_state(*args):
-        state = plain(*args)
-        parts.clear()
-        return state
-
-    return new_state
+def entropy_of(resp, weight=1.0):
+    """The weighted entropy of rows of responsibilities."""
+    held = np.where(resp > 0, resp, 1)
+    return -(weight * (held * np.log(held)).sum(axis=1)).sum()
 
 
 @pytest.mark.parametrize("method", ["batch", "memoized"])
 @pytest.mark.parametrize("level", [1, 3, None])
 def test_scores_of_merges_are_those_of_responsibilities_added_by_hand(
-    three, method, level, monkeypatch
+    three, method, level, small_chunks
 ):
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 64 * 64)
-    parts, accepted, n_merges = [], [], 0
-    summarise, remember = MixtureModel.summarise, moves._remember
-
-    def note_responsibilities(model, rows, index, resp, weight=None, n_components=None):
-        if n_components is None:
-            parts.append((rows, index, resp))
-        return summarise(model, rows, index, resp, weight, n_components)
-
-    def note_merge(model, state, move):
-        accepted.append(move.__defaults__[0])
-        remember(model, state, move)
-
-    def merge(model, state, bound):
-        nonlocal n_merges
-        table = np.zeros((600, model.n_components))
-        first = 0
-        for _, index, resp in parts:
-            last = first + len(index)
-            np.put_along_axis(table[first:last], index.astype(np.intp), resp, axis=1)
-            first = last
-        assert first == 600
-        rows = np.concatenate([rows for rows, _, _ in parts])
-        found = moves.merge_components(model, state, bound)
-        for kept, absorbed in accepted:
-            table[:, kept] += table[:, absorbed]
-            table = np.delete(table, absorbed, axis=1)
-        n_merges += len(accepted)
-        index = np.broadcast_to(np.arange(table.shape[1], dtype=np.int32), table.shape)
-        by_hand = summarise(model, rows, index, table, None, table.shape[1])
-        for name in ("count", "first", "second"):
-            np.testing.assert_allclose(state.stats[name], by_hand[name], rtol=1e-9, atol=1e-8)
-        np.testing.assert_allclose(state.stats["entropy"], by_hand["entropy"], atol=1e-8)
-        np.testing.assert_allclose(model.global_bound(by_hand), found, rtol=1e-10)
-        assert found > bound - 1e-12 * abs(bound) if accepted else found == bound
-        parts.clear()
-        accepted.clear()
-        return found
-
-    monkeypatch.setattr(MixtureModel, "summarise", note_responsibilities)
-    monkeypatch.setattr(moves, "_remember", note_merge)
-    monkeypatch.setattr(estimator, "merge_components", merge)
-    monkeypatch.setattr(estimator, "delete_component", lambda model, state, bound: bound)
-    monkeypatch.setattr(estimator.SparseMixture, "_new_state", _forgetting(parts))
-    mixture = process(15, learning_method=method, sparsity_level=level, max_iter=3, tol=0)
-    mixture.set_params(warm_start=True).fit(three)
+    mixture = process(15, learning_method=method, sparsity_level=level)
+    model, corpus, state = start_of(mixture, three)
+    n_merges = 0
+    for _ in range(3):
+        n_before = state.stats.n_components
+        model = model.resized(n_before)
+        pairs = choose_pairs(model, corpus, state)
+        model.forget()
+        state = PASSES[method](model, corpus, state, track=Track(pairs))
+        table, bound = Table(model, corpus), state.history[-1]
+        model.forget()
+        state, found = merge_components(model, state, pairs, bound)
+        # Of the merges that were tried on so many components the last was accepted.
+        left = [trial.stats.n_components for trial, _ in model.trials]
+        for n_left in range(n_before - 1, state.stats.n_components - 1, -1):
+            kept, absorbed = model.merges[len(left) - 1 - left[::-1].index(n_left)]
+            table.resp[:, kept] += table.resp[:, absorbed]
+            table.resp = np.delete(table.resp, absorbed, axis=1)
+            n_merges += 1
+        resp = table.resp
+        assert resp.shape[1] == state.stats.n_components
+        rows = model.observation.prepare(three)
+        np.testing.assert_allclose(state.stats["count"], resp.sum(axis=0), rtol=1e-9, atol=1e-8)
+        np.testing.assert_allclose(state.stats["first"], resp.T @ rows, rtol=1e-9, atol=1e-8)
+        second = np.einsum("nk,ni,nj->kij", resp, rows, rows)
+        np.testing.assert_allclose(state.stats["second"], second, rtol=1e-9, atol=1e-8)
+        np.testing.assert_allclose(state.stats["entropy"], entropy_of(resp), atol=1e-8)
+        by_hand = model.resized(resp.shape[1]).bound(FitState(table.stats()))
+        np.testing.assert_allclose(by_hand, found, rtol=1e-10)
+        merged = n_before > state.stats.n_components
+        assert found > bound - 1e-12 * abs(bound) if merged else found == bound
+        table.check(state)  # the batches still add up to the whole, entropy included
+        after_moves(state, n_before)
     assert n_merges > 0
-    model = mixture._model(np.dtype(float), len(mixture.weights_), n_slots=15)
-    state = mixture._fit_state
-    if method == "memoized":  # the batches still add up to the whole, entropy included
-        total = model.empty_stats()
-        for memo in state.memo:
-            total.add(memo)
-        for name in total.arrays:
-            np.testing.assert_allclose(total[name], state.stats[name], rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(total["entropy"], state.stats["entropy"], rtol=1e-9, atol=1e-9)
 
 
 def test_entropy_losses_are_written_out_sums(three):
-    mixture = process(6, sparsity_level=3, moves=False, max_iter=2).fit(three)
-    model = mixture._model(np.dtype(float), 6, n_slots=6)
-    rows = model.observation.prepare(three)
     weight = np.random.default_rng(0).uniform(0.5, 2, 600)
-    model.pairs = np.array([[0, 3], [1, 2], [4, 5]])
-    index, resp = model.responsibilities(rows, model.tables(*mixture._fitted_parts()))
-    stats = model.summarise(rows, index, resp, weight)
-    table = np.zeros((600, 6))
-    np.put_along_axis(table, index.astype(np.intp), resp, axis=1)
-
-    def entropy(resp):
-        held = np.where(resp > 0, resp, 1)
-        return -(weight[:, None] * held * np.log(held)).sum()
-
-    for slot, (a, b) in enumerate(model.pairs):
+    mixture = process(6, sparsity_level=3)
+    model, corpus, state = start_of(mixture, three, weight)
+    state = PASSES["batch"](model, corpus, state)
+    pairs = np.array([[0, 3], [1, 2], [4, 5]])
+    model.forget()
+    globals_ = model.globals_of(state, Track(pairs))
+    tracked = model.local_step(corpus.chunk([(0, 600)]), globals_, state.key)[0].tracked
+    table = Table(model, corpus).resp
+    assert set(tracked.merge_loss) == {"entropy"} and not tracked.removals
+    assert tracked.merge_loss["entropy"].shape == (3,)
+    for loss, (a, b) in zip(tracked.merge_loss["entropy"], pairs, strict=True):
         merged = table.copy()
         merged[:, a] += merged[:, b]
         merged[:, b] = 0
-        loss = entropy(table) - entropy(merged)
-        np.testing.assert_allclose(stats["merge_loss"][slot], loss, atol=1e-9)
-    assert not stats["merge_loss"][3:].any()
+        wanted = entropy_of(table, weight) - entropy_of(merged, weight)
+        np.testing.assert_allclose(loss, wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["batch", "memoized"])
@@ -188,94 +171,91 @@ def test_bound_rises_where_a_pair_names_an_emptied_component():
 
 @pytest.mark.parametrize("method", ["batch", "memoized"])
 @pytest.mark.parametrize("level", [1, 2, None])
-def test_changes_of_deletes_are_written_out_sums(three, method, level, monkeypatch):
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 64 * 64)
+def test_changes_of_deletes_are_written_out_sums(three, method, level, small_chunks):
     weight = np.random.default_rng(1).uniform(0.5, 2, 600)
-    mixture = process(5, sparsity_level=level, moves=False, max_iter=2, tol=0).fit(
-        three, None, weight
-    )
-    model = mixture._model(np.dtype(float), 5)
-    model.targets = [1, 3]
+    mixture = process(5, sparsity_level=level, learning_method=method)
+    model, corpus, state = start_of(mixture, three, weight)
+    state = PASSES[method](model, corpus, state)
+    model.forget()
+    targets = [1, 3]
+    state = PASSES[method](model, corpus, state, track=Track(NO_PAIRS, targets))
     rows = model.observation.prepare(three)
-    globals_ = model.tables(*mixture._fitted_parts())
-    index, resp = model.responsibilities(rows, globals_)
-    for target in model.targets:
-        change = model.removal(target, rows, index, resp, weight, globals_)
-        stats = model.empty_stats().add(model.summarise(rows, index, resp, weight))
-        found = change.apply(stats, target)
-        table, log_weights = globals_
-        without = log_weights.copy()
-        without[target] = -1e30
+    for slot, target in enumerate(targets):
+        found = Change.sum([state.tracked[b].removals[slot] for b in sorted(state.tracked)])
+        found = found.apply(state.stats, target)
+        table = Table(model, corpus)
+        before, held = table.resp, table.held[:, target]
+        table.delete(target)
+        new, others = table.resp, np.delete(np.arange(5), target)
         # Rows that did not have the component keep what they have.
-        held = (index == target).any(axis=1)
-        table_of = np.zeros((600, 5))
-        np.put_along_axis(table_of, index.astype(np.intp), resp, axis=1)
-        new, best = np.zeros((600, 5)), model.responsibilities(rows, (table, without))
-        np.put_along_axis(new, best[0].astype(np.intp), best[1], axis=1)
-        new = np.where(held[:, None], new, table_of)
-        assert held.any() and not new[:, target].any()
-        others = np.delete(np.arange(5), target)
-        np.testing.assert_allclose(found["count"], (weight @ new)[others], atol=1e-9)
-        wanted = np.einsum("nk,n,ni,nj->kij", new, weight, rows, rows)[others]
+        assert held.any() and held.all() == (level is None)
+        np.testing.assert_array_equal(new[~held], before[~held][:, others])
+        np.testing.assert_allclose(new.sum(axis=1), 1)
+        np.testing.assert_allclose(found["count"], weight @ new, atol=1e-9)
+        wanted = np.einsum("nk,n,ni,nj->kij", new, weight, rows, rows)
         np.testing.assert_allclose(found["second"], wanted, atol=1e-8)
-        logs = np.log(np.where(new > 0, new, 1))
-        np.testing.assert_allclose(found["entropy"], -(weight @ (new * logs)).sum(), atol=1e-8)
+        np.testing.assert_allclose(found["entropy"], entropy_of(new, weight), atol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["batch", "memoized"])
 @pytest.mark.parametrize("level", [1, 4])
-def test_deletes_alone_remove_components_and_raise_the_bound(three, method, level, monkeypatch):
-    deleted = []
-    plain = moves.delete_component
-
-    def delete(model, state, bound):
-        before, total = model.n_components, state.stats["count"].sum()
-        found = plain(model, state, bound)
-        deleted.append(before - model.n_components)
-        assert found > bound if deleted[-1] else found == bound
-        np.testing.assert_allclose(model.global_bound(state.stats), found, rtol=1e-12)
-        np.testing.assert_allclose(state.stats["count"].sum(), total)
-        return found
-
-    monkeypatch.setattr(estimator, "delete_component", delete)
-    monkeypatch.setattr(estimator, "merge_components", lambda model, state, bound: bound)
-    mixture = process(8, sparsity_level=level, learning_method=method, max_iter=40, tol=0)
-    mixture.set_params(warm_start=True).fit(three)
-    assert set(deleted) == {0, 1} and len(mixture.weights_) == 8 - sum(deleted)
-    assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+def test_deletes_alone_remove_components_and_raise_the_bound(three, method, level):
+    deleted, bounds = [], []
+    mixture = process(8, sparsity_level=level, learning_method=method, tol=0)
     without = process(8, sparsity_level=level, learning_method=method, moves=False, tol=0)
-    assert mixture.lower_bound_ > without.fit(three).lower_bound_
-    state = mixture._fit_state
-    assert not any(changes for kept in state.local.values() for _, changes in kept)
-    if method == "memoized":  # the batches still add up to the whole
-        model = mixture._model(np.dtype(float), len(mixture.weights_), n_slots=8)
-        total = model.empty_stats()
-        for memo in state.memo:
-            total.add(memo)
-        for name in total.arrays:
-            np.testing.assert_allclose(total[name], state.stats[name], rtol=1e-9, atol=1e-8)
+    model, corpus, state = start_of(mixture, three)
+    for _ in range(40):
+        before = state.stats.n_components
+        model = model.resized(before)
+        targets = choose_targets(state, len(state.memo) if state.memo else 1)
+        model.forget()
+        state = PASSES[method](model, corpus, state, track=Track(NO_PAIRS, targets))
+        bound, total = state.history[-1], state.stats["count"].sum()
+        state, found = delete_component(model, state, targets, bound)
+        left = model.resized(state.stats.n_components)
+        deleted.append(before - left.n_components)
+        assert found > bound if deleted[-1] else found == bound
+        np.testing.assert_allclose(left.bound(state), found, rtol=1e-12)
+        np.testing.assert_allclose(state.stats["count"].sum(), total)
+        bounds += [bound, found]
+        if method == "memoized":  # the batches still add up to the whole
+            summed = left.empty_stats()
+            for seen in state.memo:
+                summed.add(seen)
+            assert_same(summed, state.stats)
+        after_moves(state, before)
+    assert set(deleted) == {0, 1} and state.stats.n_components == 8 - sum(deleted)
+    assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1])
+    assert bounds[-1] > without.fit(three).lower_bound_
+
+
+class Counting(Mixture):
+    """A mixture that knows the most changes there ever were at the end of a local step."""
+
+    alive, most = weakref.WeakSet(), 0
+
+    @staticmethod
+    def local_step(chunk, globals_, key=None):
+        stats, local = Mixture.local_step(chunk, globals_, key)
+        Counting.alive.update(stats.tracked.removals)
+        Counting.most = max(Counting.most, len(Counting.alive))
+        return stats, local
 
 
 @pytest.mark.parametrize("method, n_kept", [("batch", 1), ("memoized", 3)])
 def test_changes_of_deletes_are_summed_as_they_come(three, method, n_kept, monkeypatch):
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 16)
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 16 * 16)
-    alive, most = weakref.WeakSet(), 0
-    plain = moves.Change.__init__
-
-    def note(change, *args):
-        nonlocal most
-        plain(change, *args)
-        alive.add(change)
-        most = max(most, len(alive))
-
-    monkeypatch.setattr(moves.Change, "__init__", note)
-    options = {"learning_method": method, "n_batches": 3, "max_iter": 4, "tol": 0, "n_jobs": 1}
-    mixture = process(15, **options).fit(three)
-    assert len(mixture.weights_) < 15  # some were deleted
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_ROWS", 16)
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_SIZE", 16 * 16)
+    monkeypatch.setattr(Counting, "most", 0)
+    _, corpus, state = start_of(process(15, learning_method=method), three)
+    model = Counting(*state.parts, 15, sparsity_level=4, keeps_local=True)
+    options = {"n_batches": 3} if method == "memoized" else {}
+    for _ in range(4):
+        state = pass_with_moves(PASSES[method], model, corpus, state, **options)
+        assert not state.tracked and not Counting.alive
+    assert state.stats.n_components < 15  # some were deleted
     # One of each target a batch, and those of the chunk that has just been computed.
-    assert 0 < most <= (n_kept + 1) * moves.N_TARGETS
+    assert 0 < Counting.most <= (n_kept + 1) * N_TARGETS
 
 
 def test_merges_of_counts():
@@ -286,9 +266,7 @@ def test_merges_of_counts():
     assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
 
 
-def test_same_bytes_for_any_number_of_workers_and_exact_continuation(three, monkeypatch):
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 64)
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 64 * 64)
+def test_same_bytes_for_any_number_of_workers_and_exact_continuation(three, small_chunks):
     found = [process(12, max_iter=6, tol=0, n_jobs=n_jobs).fit(three) for n_jobs in (1, 3)]
     parts = process(12, max_iter=3, tol=0, warm_start=True).fit(three).fit(three)
     for other in (found[1], parts):
@@ -297,10 +275,10 @@ def test_same_bytes_for_any_number_of_workers_and_exact_continuation(three, monk
 
 
 def test_pairs_are_of_neighbours(three):
-    mixture = process(9, moves=False, max_iter=5).fit(three)
-    model = mixture._model(np.dtype(float), 9)
-    corpus = inference.Corpus(three, np.dtype(float))
-    pairs = moves.choose_pairs(model, corpus, mixture._fit_state, np.random.default_rng(0))
+    model, corpus, state = start_of(process(9), three)
+    for _ in range(5):
+        state = PASSES["memoized"](model, corpus, state)
+    pairs = choose_pairs(model, corpus, state)
     assert 0 < len(pairs) <= 9
-    gap = np.linalg.norm(mixture.means_[pairs[0, 0]] - mixture.means_[pairs[0, 1]])
-    assert gap < 6
+    means = model.observation.estimate(state.stats)["means"]
+    assert np.linalg.norm(means[pairs[0, 0]] - means[pairs[0, 1]]) < 6

@@ -2,8 +2,10 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+import weakref
 
 import joblib
 import numpy as np
@@ -12,7 +14,18 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost._run import chunks as parallel
+from sklearn_sparsepost._learning.state import FitState
+from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._models.contract import Globals
+from sklearn_sparsepost._models.discrete import Bernoulli, Multinomial
+from sklearn_sparsepost._models.documents import DirichletDocuments
+from sklearn_sparsepost._models.inference import DirichletInference, TopicTable
+from sklearn_sparsepost._models.mixture import Mixture
+from sklearn_sparsepost._models.weights import DirichletWeights
+from sklearn_sparsepost._run import chunks as chunking
+from sklearn_sparsepost._run import threads
+from sklearn_sparsepost._run.chunks import cut_batch, deal_units, make_chunk, split_units
+from sklearn_sparsepost._run.dispatch import Corpus
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +41,16 @@ def rows_of(runs):
     return np.concatenate([np.arange(*run) for run in runs])
 
 
-def test_split_rows_covers_every_row_once(X):
+def test_split_units_covers_every_row_once(X):
     for size in (1, 50, 1000, 10**9):
-        runs = parallel.split_rows(X.indptr, 0, 500, size)
+        runs = split_units(X.indptr, 0, 500, size)
         np.testing.assert_array_equal(rows_of(runs), np.arange(500))
         assert all(a < b for a, b in runs)
 
 
 @pytest.mark.parametrize("n_batches", [1, 3, 10, 499, 500])
 def test_batches_deal_every_row_once(n_batches):
-    batches = parallel.deal_rows(500, n_batches, np.random.default_rng(0))
+    batches = deal_units(500, n_batches, np.random.default_rng(0))
     assert len(batches) == n_batches
     np.testing.assert_array_equal(np.sort(np.concatenate(list(map(rows_of, batches)))), range(500))
     sizes = [len(rows_of(runs)) for runs in batches]
@@ -45,8 +58,8 @@ def test_batches_deal_every_row_once(n_batches):
 
 
 def test_cut_batch_keeps_order_and_size(X):
-    batch = parallel.deal_rows(500, 2, np.random.default_rng(1))[0]
-    chunks = parallel.cut_batch(X, batch, 300)
+    batch = deal_units(500, 2, np.random.default_rng(1))[0]
+    chunks = cut_batch(X.indptr, batch, 300)
     np.testing.assert_array_equal(np.concatenate(list(map(rows_of, chunks))), rows_of(batch))
     assert len(chunks) > 3
 
@@ -56,7 +69,7 @@ def test_make_chunk_reads_the_rows(X, dtype, index_type):
     Y = X.copy()
     Y.indices, Y.indptr = Y.indices.astype(index_type), Y.indptr.astype(index_type)
     runs = [(3, 9), (20, 21), (400, 500)]
-    chunk = parallel.make_chunk(Y, runs, dtype)
+    chunk = make_chunk(Y, runs, dtype)
     got = sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=(chunk.n_rows, 80))
     np.testing.assert_array_equal(got.toarray(), X.toarray()[rows_of(runs)])
     assert chunk.data.dtype == dtype and chunk.indices.dtype == np.int32
@@ -64,7 +77,7 @@ def test_make_chunk_reads_the_rows(X, dtype, index_type):
 
 def test_make_chunk_sorts_and_sums_duplicates():
     X = sp.csr_matrix(([1.0, 2.0, 3.0, 4.0], [5, 1, 5, 0], [0, 3, 4]), shape=(2, 6))
-    chunk = parallel.make_chunk(X, [(0, 2)], np.float64)
+    chunk = make_chunk(X, [(0, 2)], np.float64)
     np.testing.assert_array_equal(chunk.indices, [1, 5, 0])
     np.testing.assert_array_equal(chunk.data, [2, 4, 4])
     np.testing.assert_array_equal(X.indices, [5, 1, 5, 0])
@@ -78,8 +91,7 @@ def bytes_of(model, X):
 @pytest.fixture
 def small_chunks(monkeypatch):
     # many chunks a batch, or one worker would do all the work
-    monkeypatch.setattr(parallel, "CHUNK_SIZE", 400)
-    monkeypatch.setattr(parallel.cut_batch, "__defaults__", (400,))
+    monkeypatch.setattr(chunking, "CHUNK_SIZE", 400)
 
 
 METHODS = ["batch", "online", "memoized"]
@@ -171,15 +183,218 @@ def test_blas_has_one_thread_in_workers():
     def is_blas(library):
         return library["user_api"] == "blas"
 
-    def step(chunk, n_threads):
-        with parallel.single_blas():
-            return blas_threads()
+    def step(chunk, globals_, key):
+        return blas_threads()
 
     X = np.ones((96, 4))
     chunks = [[(first, first + 8)] for first in range(0, 96, 8)]
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         for n_jobs in (1, 2, 3):
-            found = list(parallel.run_chunks(step, X, chunks, np.float64, n_jobs))
+            corpus = Corpus(X, np.float64, n_jobs, threaded=False)
+            found = list(corpus.map(step, None, chunks=chunks))
             assert found == [[1] * len(before)] * len(chunks)
             assert blas_threads() == before
+
+
+# ---------------------------------------------------------------------- units, and groups of rows
+
+
+@pytest.fixture
+def small_dense_chunks(monkeypatch):
+    monkeypatch.setattr(chunking, "DENSE_CHUNK_ROWS", 16)
+    monkeypatch.setattr(chunking, "DENSE_CHUNK_SIZE", 16 * 16)
+
+
+def grouped():
+    """A corpus of 60 groups, some empty and one longer than a chunk, that tell who they are."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(0, 8, 60)
+    sizes[20] = 50
+    groups = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.arange(groups[-1])
+    X = np.stack([np.repeat(np.arange(60), sizes), rows], axis=1)
+    return Corpus(X, np.float64, 1, weight=rows + 0.5, groups=groups), sizes
+
+
+def check_groups(chunk, sizes):
+    """A chunk of whole groups, with what belongs to each."""
+    assert chunk.indptr[0] == 0 and chunk.indptr[-1] == chunk.n_rows == len(chunk.weight)
+    assert chunk.indptr.dtype == np.int64 and chunk.rows.flags.c_contiguous
+    np.testing.assert_array_equal(np.diff(chunk.indptr), sizes[chunk.numbers])
+    group, row = chunk.rows.T
+    np.testing.assert_array_equal(group, np.repeat(chunk.numbers, sizes[chunk.numbers]))
+    first = np.cumsum(sizes) - sizes
+    wanted = [np.arange(first[g], first[g] + sizes[g]) for g in chunk.numbers]
+    np.testing.assert_array_equal(row, np.concatenate(wanted))
+    np.testing.assert_array_equal(chunk.weight, row + 0.5)
+
+
+def test_chunks_hold_whole_groups(small_dense_chunks):
+    corpus, sizes = grouped()
+    assert corpus.n_samples == 60
+    plan = corpus.plan()
+    chunks = [corpus.chunk(runs) for runs in plan]
+    np.testing.assert_array_equal(np.concatenate([c.numbers for c in chunks]), np.arange(60))
+    for chunk in chunks:
+        check_groups(chunk, sizes)
+        assert chunk.start is None
+    # As many rows as a chunk should have, and a group more or less.
+    assert len(plan) > 8 and max(c.n_rows for c in chunks if 20 not in c.numbers) < 16 + 8
+    assert [c.numbers.tolist() for c in chunks if 20 in c.numbers][0][-1] == 20
+
+
+@pytest.mark.parametrize("n_batches", [1, 3, 7])
+def test_batches_of_groups_keep_their_numbers(small_dense_chunks, n_batches):
+    corpus, sizes = grouped()
+    batches = deal_units(60, n_batches, np.random.default_rng(0))
+    seen = []
+    for runs in batches:
+        cut = corpus.cut(runs)
+        np.testing.assert_array_equal(np.concatenate(list(map(rows_of, cut))), rows_of(runs))
+        for chunk in map(corpus.chunk, cut):
+            check_groups(chunk, sizes)
+            seen.append(chunk.numbers)
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(60))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("n_batches", [1, 4])
+def test_numbers_are_those_of_the_units(X, small_chunks, small_dense_chunks, kind, n_batches):
+    data = X if kind == "sparse" else X.toarray()
+    weight = np.random.default_rng(1).random(500)
+    corpus = Corpus(data, np.float64, 1, weight=weight)
+    seen = []
+    for runs in deal_units(500, n_batches, np.random.default_rng(0)):
+        chunks = corpus.cut(runs)
+        assert len(chunks) > 1
+        for chunk, units in zip(map(corpus.chunk, chunks), chunks, strict=True):
+            np.testing.assert_array_equal(chunk.numbers, rows_of(units))
+            rows = chunk.rows.toarray() if kind == "sparse" else chunk.rows
+            np.testing.assert_array_equal(rows, X.toarray()[chunk.numbers])
+            np.testing.assert_array_equal(chunk.weight, weight[chunk.numbers])
+            seen.append(chunk.numbers)
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(500))
+
+
+def tell(chunk, globals_, key):
+    return chunk.numbers.tolist(), chunk.start, globals_.name, globals_.table.sum(), key
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_globals_key_and_starts_reach_the_step(X, small_chunks, backend, n_jobs):
+    globals_ = Globals(name="these", table=np.arange(5.0))
+    corpus = Corpus(X, np.float64, n_jobs)
+    chunks = corpus.plan()
+    starts = [f"start {i}" for i in range(len(chunks))]
+    with joblib.parallel_config(backend=backend):
+        found = list(corpus.map(tell, globals_, (7, 3), chunks=chunks, starts=starts))
+        alone = list(corpus.map(tell, globals_))  # all chunks, no key and no starts
+    assert len(found) > 4
+    for runs, start, told, other in zip(chunks, starts, found, alone, strict=True):
+        numbers = rows_of(runs).tolist()
+        assert told == (numbers, start, "these", 10.0, (7, 3))
+        assert other == (numbers, None, "these", 10.0, None)
+
+
+# ---------------------------------------------------------------------- threads
+
+
+def test_settled_threads_are_obeyed(monkeypatch):
+    monkeypatch.setattr(threads, "most_threads", lambda: 4)
+    much, little = threads.SMALL_WORK + 1, threads.SMALL_WORK
+    assert threads.threads_for(much) == 4 and threads.threads_for(little) == 1
+    for wanted, got in ((1, 1), (3, 3), (9, 4)):
+        with threads.settled_threads(wanted):
+            assert threads.threads_for(much) == got and threads.threads_for(little) == 1
+            with threads.settled_threads(2):
+                assert threads.threads_for(much) == 2
+            assert threads.threads_for(much) == got
+    with pytest.raises(KeyError), threads.settled_threads(2):
+        raise KeyError
+    assert threads.threads_for(much) == 4
+
+
+@pytest.mark.parametrize("n_jobs, threaded, want", [(1, True, 1), (2, True, 1), (4, False, 1)])
+def test_workers_settle_their_threads(X, small_chunks, monkeypatch, n_jobs, threaded, want):
+    monkeypatch.setattr(threads, "most_threads", lambda: 4)
+
+    def step(chunk, globals_, key):
+        return threads.threads_for(threads.SMALL_WORK + 1)
+
+    def found(chunks=None):
+        corpus = Corpus(X, np.float64, n_jobs, threaded=threaded)
+        return set(corpus.map(step, None, chunks=chunks))
+
+    assert found() == {want}
+    assert found([[(0, 100)]]) == {n_jobs}  # one chunk has all of them
+    assert threads.threads_for(threads.SMALL_WORK + 1) == 4  # here nothing is settled
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 1000])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_slices_cover_all_and_do_not_depend_on_threads(monkeypatch, n, n_threads):
+    monkeypatch.setattr(threads, "most_threads", lambda: 3)
+    with threads.settled_threads(n_threads):
+        found = threads.map_slices(lambda held: list(range(n))[held], n)
+    assert [i for part in found for i in part] == list(range(n))
+    assert all(len(part) == threads.SLICE for part in found[:-1])
+
+
+# ---------------------------------------------------------------------- what is shipped
+
+
+def models():
+    """Each kind of model, and a state of it."""
+    rng = np.random.default_rng(0)
+    prior = np.full((1, 1), 0.1)
+    topics = Admixture(Multinomial("bayes", prior, 5000), DirichletDocuments(np.full(40, 0.1)), 40)
+    counts = Mixture(Multinomial("bayes", prior, 5000), DirichletWeights("bayes", 1.0), 40)
+    bits = Mixture(Bernoulli("bayes", np.ones((5000, 2))), DirichletWeights("bayes", 1.0), 40)
+    for model in (topics, counts, bits):
+        stats = model.empty_stats()
+        for array in stats.arrays.values():
+            array += rng.random(array.shape)
+        yield model, FitState(stats, learned=model.first_learned())
+
+
+@pytest.mark.parametrize("model, state", list(models()), ids=["topics", "counts", "bits"])
+def test_what_a_task_ships_is_small(model, state):
+    globals_ = model.globals_of(state)
+    # Dask ships apart, and once, what is large and can be held weakly.
+    assert weakref.ref(globals_)() is globals_
+    assert hash(globals_) == hash(globals_) and globals_ in {globals_}
+    n_bytes = 8 * 5000 * 40
+    assert n_bytes <= sys.getsizeof(globals_) < 1.1 * n_bytes
+    assert len(pickle.dumps(globals_)) < 1.1 * n_bytes
+    assert len(pickle.dumps(model.local_step)) < 1000
+
+
+def test_topics_travel(dtype):
+    components = np.random.default_rng(0).random((40, 3000)).astype(dtype)
+    used = np.arange(3000) % 3 > 0
+    table = TopicTable.of_components(components, used, 4, dtype)
+    documents = DirichletDocuments(np.full(40, 0.1))
+    inference = DirichletInference(documents, documents.alpha)
+    assert weakref.ref(table)() is table
+    n_bytes = components.itemsize * 2000 * 40
+    assert n_bytes <= sys.getsizeof(table) < 1.3 * n_bytes
+    for name in ("counts", "weights", "active_weights"):
+        assert len(pickle.dumps(getattr(inference, name))) < 2000
+    there = pickle.loads(pickle.dumps(table))
+    assert type(there) is TopicTable
+    np.testing.assert_array_equal(there.position, table.position)
+    for one, other in zip(there.rows, table.rows, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_sizes_of_globals_are_those_of_their_arrays():
+    class Part:
+        def __init__(self):
+            self.table = np.zeros(300)
+
+    empty = sys.getsizeof(Globals())
+    nested = {"one": np.zeros(100), "more": [np.zeros(10), (np.zeros(5), "text")]}
+    assert sys.getsizeof(Globals(table=np.zeros(200))) - empty == 1600
+    assert sys.getsizeof(Globals(nested=nested, part=Part(), n=3)) - empty == 8 * 415

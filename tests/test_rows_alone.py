@@ -5,16 +5,16 @@ import pytest
 import scipy.sparse as sp
 
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
-from sklearn_sparsepost._run import chunks as parallel
+from sklearn_sparsepost._run import chunks
 
 N = 1500
 
 
 @pytest.fixture(autouse=True)
 def several_chunks(monkeypatch):
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_ROWS", 512)
-    monkeypatch.setattr(parallel, "DENSE_CHUNK_SIZE", 512 * 16)
-    monkeypatch.setattr(parallel, "CHUNK_SIZE", 4096)
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_ROWS", 512)
+    monkeypatch.setattr(chunks, "DENSE_CHUNK_SIZE", 512 * 16)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 4096)
 
 
 def assert_rows_alone(method, X):

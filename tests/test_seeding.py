@@ -6,21 +6,23 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows
-from sklearn_sparsepost._starts.bregman import (
-    _choose_centres,
+from sklearn_sparsepost._starts.anchors import (
     _cooccurrence,
-    _Divergence,
-    _draw,
     _find_anchors,
-    _Gains,
-    _nearest,
     _project_to_simplex,
     _simplex_least_squares,
     anchor_words,
+)
+from sklearn_sparsepost._starts.bregman import (
+    _choose_centres,
+    _Divergence,
+    _draw,
+    _Gains,
     bregman_kmeans_plusplus,
-    random_topics,
+    nearest,
     sum_of_nearest,
 )
+from sklearn_sparsepost._starts.topics import _random_topics
 
 # ---------------------------------------------------------------------------- data and references
 
@@ -134,7 +136,7 @@ def test_lazy_choice_is_the_best_candidate(counts):
 def test_assignment_matches_reference(counts):
     smoothing = np.random.default_rng(4).uniform(0.05, 0.5, 25)
     centres = counts[[1, 2, 0, 3]]  # row 0 is empty: a cluster that may get nothing
-    labels, dense = _nearest(counts, centres, smoothing), counts.toarray()
+    labels, dense = nearest(counts, centres, smoothing), counts.toarray()
     for x, label in zip(dense, labels, strict=True):
         if x.any():
             slow = [slow_divergence(x, dense[c], smoothing) for c in (1, 2, 3)]
@@ -146,10 +148,10 @@ def test_assignment_matches_reference(counts):
 def test_assignment_in_blocks(counts, monkeypatch):
     """Neither blocks of clusters nor of documents change the result."""
     smoothing, centres = np.full(25, 0.1), counts[np.arange(1, 20)]
-    whole = _nearest(counts, centres, smoothing)
+    whole = nearest(counts, centres, smoothing)
     monkeypatch.setattr("sklearn_sparsepost._starts.bregman.TOPIC_BLOCK", 3)
-    monkeypatch.setattr("sklearn_sparsepost._starts.bregman.BLOCK_BYTES", 100)
-    np.testing.assert_array_equal(_nearest(counts, centres, smoothing), whole)
+    monkeypatch.setattr("sklearn_sparsepost._starts.helpers.BLOCK_BYTES", 100)
+    np.testing.assert_array_equal(nearest(counts, centres, smoothing), whole)
 
 
 @pytest.mark.parametrize("n_refine", [1, 2, 4])
@@ -186,10 +188,10 @@ def test_centres_are_distinct_and_not_empty(counts):
 
 def test_nearest_centres_are_found_on_the_way(counts):
     smoothing, rng = np.full(25, 0.1), np.random.default_rng(0)
-    centres, nearest = _choose_centres(counts, 6, smoothing, 4, 4000, rng)
-    again = _nearest(counts, counts[centres], smoothing)
+    centres, found = _choose_centres(counts, 6, smoothing, 4, 4000, rng)
+    again = nearest(counts, counts[centres], smoothing)
     filled = counts.sum(axis=1) > 0
-    np.testing.assert_array_equal(nearest[filled], again[filled])
+    np.testing.assert_array_equal(found[filled], again[filled])
 
 
 def test_more_clusters_than_documents(counts):
@@ -355,7 +357,7 @@ def test_anchor_words_without_cooccurrences():
 
 
 def test_random_topics():
-    topics = random_topics(400, 30, np.random.default_rng(0))
+    topics = _random_topics(400, 30, np.random.default_rng(0))
     assert topics.shape == (400, 30)
     assert abs(topics.mean() - 1) < 0.01
     assert abs(topics.std() - 0.1) < 0.01

@@ -1,9 +1,12 @@
 """Sufficient statistics add, scale and lose components."""
 
+import pickle
+
 import numpy as np
 import pytest
 
-from sklearn_sparsepost._suffstats import SuffStats, TopicCounts, sum_of_chunks
+from sklearn_sparsepost._suffstats import SuffStats, sum_of_chunks
+from sklearn_sparsepost._tables import SparseTable, sum_of_tables
 
 
 def stats_of(word_topic, n=1.0):
@@ -16,11 +19,12 @@ def stats_of(word_topic, n=1.0):
 
 
 def sparse_stats(dtype):
-    table = TopicCounts(
+    table = SparseTable(
         np.array([1, 3], dtype=np.int32),
         np.array([0, 2, 3]),
         np.array([2, 0, 1], dtype=np.int32),
         np.array([1.5, 2.0, 4.0], dtype=dtype),
+        (4, 3),
     )
     dense = np.zeros((4, 3))
     dense[1, 2], dense[1, 0], dense[3, 1] = 1.5, 2.0, 4.0
@@ -86,7 +90,7 @@ def test_sum_of_chunks_is_sparse_and_exact(dtype, n_parts):
         words = np.sort(rng.choice(30, 12, replace=False)).astype(np.int32)
         topics = np.concatenate([rng.permutation(7)[:3] for _ in words]).astype(np.int32)
         counts = rng.integers(1, 9, 36).astype(dtype)
-        table = TopicCounts(words, np.arange(0, 37, 3), topics, counts)
+        table = SparseTable(words, np.arange(0, 37, 3), topics, counts, (30, 7))
         dense = np.zeros((30, 7))
         table.add_to(dense, 1.0)
         total += dense
@@ -98,8 +102,8 @@ def test_sum_of_chunks_is_sparse_and_exact(dtype, n_parts):
     np.testing.assert_array_equal(got, total)
     np.testing.assert_array_equal(merged["topic"], total.sum(axis=0))
     assert merged["n"] == 2.0 * n_parts
-    assert merged["word_topic"].counts.size == np.count_nonzero(total)
-    assert merged["word_topic"].counts.dtype == dtype
+    assert merged["word_topic"].values.size == np.count_nonzero(total)
+    assert merged["word_topic"].values.dtype == dtype
 
 
 @pytest.mark.parametrize("density", [0.1, 0.9])
@@ -108,8 +112,268 @@ def test_compact_copy_adds_the_same(density):
     table = rng.random((30, 40)) * (rng.random((30, 40)) < density)
     stats = SuffStats({"word_topic": table}, {"word_topic": 1}, {"n": 2.0})
     compact = stats.scale(0.5).compact()
-    assert isinstance(compact["word_topic"], TopicCounts) == (density < 0.5)
+    assert isinstance(compact["word_topic"], SparseTable) == (density < 0.5)
     total = SuffStats({"word_topic": np.ones((30, 40))}, {"word_topic": 1}, {"n": 1.0})
     total.add(compact, 3.0)
     np.testing.assert_allclose(total["word_topic"], 1 + 1.5 * table)
     assert total["n"] == 4.0
+
+
+def test_arrays_with_components_first_stay_dense():
+    """A sparse table has its components on the second axis."""
+    table = np.zeros((6, 4))
+    table[2] = 1.0
+    stats = SuffStats({"first": table, "words": table.T}, {"first": 0, "words": 1}, {"n": 1.0})
+    compact = stats.compact()
+    assert isinstance(compact["first"], np.ndarray) and compact["first"] is not table
+    assert isinstance(compact["words"], SparseTable)
+    merged = compact.merge(0, 2)
+    np.testing.assert_array_equal(merged["first"], stats.merge(0, 2)["first"])
+    np.testing.assert_array_equal(merged["words"].to_array(), merged["first"].T)
+
+
+# ---------------------------------------------------------------------- sparse as dense
+
+SHAPE = 25, 9
+
+
+def random_table(rng, dtype=np.float64):
+    """A random table, sparse and dense: features are missing, or empty, entries in any order."""
+    dense = np.zeros(SHAPE, dtype=dtype)
+    rows = np.sort(rng.choice(SHAPE[0], rng.integers(0, 20), replace=False)).astype(np.int32)
+    columns, values = [], []
+    for row in rows:
+        held = rng.permutation(SHAPE[1])[: rng.integers(0, 6)]
+        dense[row, held] = rng.integers(1, 100, len(held)) / 8  # sums are exact
+        columns.append(held.astype(np.int32))
+        values.append(dense[row, held])
+    row_ptr = np.concatenate([[0], np.cumsum([len(held) for held in columns])]).astype(np.int64)
+    columns = np.concatenate([np.empty(0, np.int32), *columns])
+    values = np.concatenate([np.empty(0, dtype), *values])
+    return SparseTable(rows, row_ptr, columns, values, SHAPE), dense
+
+
+def parts_of(table):
+    return [table.rows, table.row_ptr, table.columns, table.values]
+
+
+def random_pair(rng):
+    kept, absorbed = rng.permutation(SHAPE[1])[:2].tolist()
+    return kept, absorbed
+
+
+def check_table(found, wanted):
+    """A sparse table is a dense one, and what it says of itself is true."""
+    assert found.shape == wanted.shape and found.to_csr().shape == (
+        len(found.rows),
+        wanted.shape[1],
+    )
+    np.testing.assert_array_equal(found.to_array(), wanted)
+    np.testing.assert_array_equal(found.column_sums, wanted.sum(axis=0, dtype=np.float64))
+    assert found.nbytes == sum(part.nbytes for part in parts_of(found))
+    total = np.ones(wanted.shape)
+    found.add_to(total, -0.5)
+    np.testing.assert_array_equal(total, 1 - 0.5 * wanted)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sparse_tables_are_dense_ones(seed, dtype):
+    rng = np.random.default_rng(seed)
+    table, dense = random_table(rng, dtype)
+    before = [part.copy() for part in parts_of(table)]
+    kept, absorbed = random_pair(rng)
+    order = rng.permutation(SHAPE[1])[: rng.integers(1, SHAPE[1] + 1)]
+    merged = dense.copy()
+    merged[:, kept] += merged[:, absorbed]
+    merged[:, absorbed] = 0
+    placed, features = np.zeros((40, SHAPE[1]), dtype), rng.permutation(40)[:25].astype(np.int32)
+    placed[features] = dense
+    wide = np.concatenate([dense, np.zeros((SHAPE[0], 3), dtype)], axis=1)
+    for found, wanted in (
+        (table, dense),
+        (table.copy(), dense),
+        (table.scaled(0.25), np.asarray(0.25 * dense)),
+        (table.merged(kept, absorbed), merged),
+        (table.merged(kept, absorbed).merged(*random_pair(rng)[::-1]).reordered(order), None),
+        (table.reordered(order), dense[:, order]),
+        (table.widened(3), wide),
+        (table.widened(3).reordered(np.r_[11, 2, 9]), wide[:, [11, 2, 9]]),
+        (table.placed(features, 40), placed),
+        (SparseTable.of(dense), dense),
+        (SparseTable.of_csr(table.to_csr(), table.rows, SHAPE), dense),
+        (pickle.loads(pickle.dumps(table)), dense),
+    ):
+        if wanted is not None:
+            check_table(found, wanted)
+            assert found.values.dtype == dtype
+    for part, was in zip(parts_of(table), before, strict=True):  # whatever was made of it
+        np.testing.assert_array_equal(part, was)
+    twin = table.copy()
+    for part in parts_of(twin):
+        part[...] = 0
+    np.testing.assert_array_equal(table.to_array(), dense)
+
+
+@pytest.mark.parametrize("n_tables", [1, 2, 3, 5])
+def test_sums_of_sparse_tables_are_those_of_dense_ones(n_tables, dtype):
+    tables = [random_table(np.random.default_rng(seed), dtype) for seed in range(n_tables)]
+    total = sum_of_tables([table for table, _ in tables])
+    check_table(total, sum(dense for _, dense in tables))
+    assert total.values.dtype == dtype
+    for table, dense in tables:
+        check_table(table, dense)
+
+
+def pair_of_stats(rng):
+    """The same statistics with a sparse and with a dense table."""
+    table, dense = random_table(rng)
+    made = []
+    block = rng.integers(0, 9, (SHAPE[1], 2, 3)) / 4
+    for words in (table, dense.copy()):
+        arrays = {"count": dense.sum(axis=0), "words": words, "block": block.copy()}
+        axes = {"count": 0, "words": 1, "block": 0}
+        made.append(SuffStats(arrays, axes, {"n": 2.0, "entropy": 3.5}))
+    return made
+
+
+def assert_same(sparse, dense):
+    assert sparse.n_components == dense.n_components and sparse.factor == dense.factor
+    assert sparse.scalars == dense.scalars and sparse.axes == dense.axes
+    for name in ("count", "block"):
+        np.testing.assert_array_equal(sparse.value(name), dense.value(name))
+    one, other = (
+        stats["words"].to_array() if isinstance(stats["words"], SparseTable) else stats["words"]
+        for stats in (sparse, dense)
+    )
+    np.testing.assert_array_equal(sparse.factor * one, dense.factor * other)
+
+
+ORDER = np.array([7, 0, 3, 8])
+WAYS = {
+    "copy": lambda stats: stats.copy(),
+    "scale": lambda stats: stats.copy().scale(0.5),
+    "scale far": lambda stats: stats.copy().scale(2.0**-200).scale(2.0**-200),
+    "merge": lambda stats: stats.merge(2, 5),
+    "merge back": lambda stats: stats.merge(5, 2),
+    "merge twice": lambda stats: stats.merge(2, 5).merge(0, 7),
+    "drop": lambda stats: stats.drop(4),
+    "reorder": lambda stats: stats.reorder(ORDER),
+    "insert": lambda stats: stats.insert(2),
+    "insert and reorder": lambda stats: stats.insert(1).reorder(np.array([9, 3, 0, 9])),
+    "compact": lambda stats: stats.compact(),
+    "scaled merge": lambda stats: stats.copy().scale(0.25).merge(1, 3).drop(0),
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("way", WAYS)
+def test_statistics_with_sparse_tables_are_those_with_dense_ones(way, seed):
+    sparse, dense = pair_of_stats(np.random.default_rng(seed))
+    before = pickle.dumps((sparse, dense))
+    one, other = WAYS[way](sparse), WAYS[way](dense)
+    assert isinstance(one["words"], SparseTable)
+    assert_same(one, other)
+    assert pickle.dumps((sparse, dense)) == before  # new statistics, or of a copy
+    totals = [pair_of_stats(np.random.default_rng(9))[1] for _ in range(2)]
+    if one.n_components == SHAPE[1]:  # they add alike, too
+        assert_same(totals[0].add(one, 0.5), totals[1].add(other, 0.5))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_dense_statistics_after_moves_are_those_written_out(seed):
+    _, stats = pair_of_stats(np.random.default_rng(seed))
+    stats.scale(0.5)
+    words, block = stats.value("words"), stats.value("block")
+    merged = stats.merge(5, 2)
+    wanted = words.copy()
+    wanted[:, 5] += wanted[:, 2]
+    np.testing.assert_array_equal(merged.value("words"), np.delete(wanted, 2, axis=1))
+    wanted = block.copy()
+    wanted[5] += wanted[2]
+    np.testing.assert_array_equal(merged.value("block"), np.delete(wanted, 2, axis=0))
+    np.testing.assert_array_equal(stats.reorder(ORDER).value("block"), block[ORDER])
+    np.testing.assert_array_equal(stats.drop(4).value("words"), np.delete(words, 4, axis=1))
+    wide = stats.insert(2)
+    assert wide.n_components == 11 and wide["words"].shape == (25, 11)
+    np.testing.assert_array_equal(wide.drop(10).drop(9).value("block"), block)
+    assert not wide.value("block")[9:].any() and not wide.value("words")[:, 9:].any()
+    for other in (merged, wide):
+        assert other.value("entropy") == stats.value("entropy")
+
+
+def test_add_at_is_adding_what_is_empty_elsewhere():
+    rng = np.random.default_rng(0)
+    _, stats = pair_of_stats(rng)
+    few = pair_of_stats(rng)[1].reorder(np.array([0, 1, 2])).scale(3)
+    stats.scale(0.5)
+    which = np.array([1, 4, 6])
+    order = np.full(SHAPE[1], 3)
+    order[which] = [0, 1, 2]
+    wanted = stats.copy().add(few.insert(1).reorder(order))
+    version = stats.version
+    assert stats.add_at(which, few) is stats
+    assert stats.version > version
+    for name in ("count", "words", "block", "n", "entropy"):
+        np.testing.assert_allclose(stats.value(name), wanted.value(name), rtol=1e-12)
+    np.testing.assert_array_equal(few.value("n"), 6.0)  # what was added stays
+
+
+class Found:
+    """What a move wanted to know: a number that adds."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def add(self, other):
+        self.value += other.value
+
+
+def test_tracked_adds_with_the_statistics_and_is_left_behind_by_what_is_made_of_them():
+    parts = [pair_of_stats(np.random.default_rng(seed))[0] for seed in range(3)]
+    total = pair_of_stats(np.random.default_rng(3))[1]
+    assert total.tracked is None
+    total.add(parts[0])
+    assert total.tracked is None  # nobody asked
+    for value, part in enumerate(parts):
+        part.tracked = Found(10 + value)
+    for part in parts:
+        total.add(part)
+    assert total.tracked.value == 33
+    total.add(pair_of_stats(np.random.default_rng(4))[1])
+    assert total.tracked.value == 33
+    for new in (
+        total.copy(),
+        total.copy(pair_of_stats(np.random.default_rng(5))[1]),
+        total.compact(),
+        total.merge(0, 1),
+        total.drop(0),
+        total.insert(1),
+    ):
+        assert new.tracked is None
+    assert total.clear().tracked is None
+    for value, part in enumerate(parts):
+        part.tracked = Found(10 + value)
+    assert sum_of_chunks(iter(parts)).tracked.value == 33
+
+
+def test_a_copy_may_take_the_memory_of_others():
+    stats, spare = (pair_of_stats(np.random.default_rng(seed))[1] for seed in range(2))
+    stats.scale(0.5)
+    spare.scale(7)
+    memory = dict(spare.arrays)
+    twin = stats.copy(spare)
+    assert_same(twin, stats)
+    for name, array in twin.arrays.items():
+        assert array is memory[name] and not np.shares_memory(array, stats[name])
+    twin.add(stats)
+    assert twin.value("n") == 2 and stats.value("n") == 1
+    np.testing.assert_array_equal(twin.value("words"), 2 * stats.value("words"))
+
+
+def test_zeros_of_the_same_kind_are_made_anew():
+    stats = pair_of_stats(np.random.default_rng(0))[1].scale(0.5)
+    zeros = pickle.loads(pickle.dumps(stats.maker_of_zeros()))()
+    assert zeros.factor == 1 and zeros.axes == stats.axes
+    assert set(zeros.scalars) == set(stats.scalars) and not any(zeros.scalars.values())
+    for name, array in stats.arrays.items():
+        assert zeros[name].shape == array.shape and not zeros[name].any()

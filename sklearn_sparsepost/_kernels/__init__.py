@@ -8,8 +8,7 @@ import importlib
 import os
 
 from sklearn_sparsepost._kernels._cpu import build_info
-
-HOT = ("_gibbs_lda", "_mixture", "_special", "_topic_documents", "_topic_stats", "_topic_words")
+from sklearn_sparsepost._kernels._names import HOT
 
 
 def _load(name, unit):
@@ -33,12 +32,12 @@ def _choose():
     raise ImportError("the compiled kernels are missing: build the package with pip install .")
 
 
-vector_unit, gibbs_lda, mixture, special, topic_documents, topic_stats, topic_words = _choose()
+# In the order of HOT.
+vector_unit, gibbs_lda, mixture, topic_documents, topic_stats, topic_words = _choose()
 
 __all__ = [
     "gibbs_lda",
     "mixture",
-    "special",
     "topic_documents",
     "topic_stats",
     "topic_words",

@@ -4,6 +4,10 @@ Documents and words are dealt to groups; a block is what a group of documents ho
 words. Blocks that share neither run at the same time, in threads, on counts that nobody else
 touches; only the topics' totals are as old as the blocks' common start.
 
+* `TokenCounts`: counts of words in topics, and the sweep;
+* `document_topics`: counts of topics in documents;
+* `draw_assignments`: topics drawn independently, to begin with.
+
 The draw of one token is in `_gibbs_draws.pxd`.
 """
 from cython.parallel cimport parallel, prange
@@ -11,7 +15,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
+from sklearn_sparsepost._kernels._alias cimport alias_build
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
     ALIASED, DENSE, LANES, LISTED, Entry, Sampler, Table, Word, topic_t, _add, _draw_aliased,
     _draw_cycle, _draw_dense, _draw_listed, _join_topic, _leave_topic, _remove, _weigh,
@@ -212,7 +216,7 @@ cdef class TokenCounts:
     cdef readonly int n_features
     cdef readonly dict arrays
 
-    def __init__(self, kind, size, beta, prior_row, prior, int n_topics):
+    def __init__(self, kind, size, beta, prior_row, prior, int n_topics):  # IN
         n_features = len(kind)
         stride = (n_topics + LANES - 1) // LANES * LANES
         capacity = np.where(kind == DENSE, 0, np.minimum(size, n_topics))
@@ -237,14 +241,14 @@ cdef class TokenCounts:
         self._point(n_topics)
 
     @classmethod
-    def from_arrays(cls, arrays, int n_topics):
+    def from_arrays(cls, arrays, int n_topics):  # IN
         """Counts from their `arrays`, as a pickle holds them."""
         cdef TokenCounts counts = cls.__new__(cls)
         counts.arrays = dict(arrays)
         counts._point(n_topics)
         return counts
 
-    def set_beta(self, beta):
+    def set_beta(self, beta):  # IN
         """Another prior of the words, the same in every topic."""
         self.arrays["words"]["beta"] = beta
 
@@ -260,12 +264,11 @@ cdef class TokenCounts:
         t.words, t.pool, t.share = <Word *>&words[0], <Entry *>&pool[0, 0], &share[0]
         t.dense, t.stale, t.prior = &dense[0, 0], &stale[0, 0], &prior[0, 0]
 
-    @property
-    def nbytes(self):
-        """Memory in bytes."""
-        return sum(array.nbytes for array in self.arrays.values())
-
-    def add_tokens(self, const int[::1] word, const topic_t[::1] z):
+    def add_tokens(
+        self,
+        const int[::1] word,  # IN
+        const topic_t[::1] z,  # IN
+    ):
         """Count tokens: word `word[i]` in topic `z[i]`."""
         cdef Py_ssize_t i
         with nogil:
@@ -313,10 +316,21 @@ cdef class TokenCounts:
         return row_ptr, topics_array, counts_array
 
     def sweep(
-        self, const int[::1] word, topic_t[::1] z, const long long[:, ::1] token_ptr,
-        const long long[::1] groups, long long[::1] n_topic, const double[::1] alpha,
-        const double[::1] beta_total, uint64_t seed, uint64_t number, *, bint cycle=False,
-        bint fresh=True, int n_steps=1, int n_threads=1,
+        self,
+        const int[::1] word,  # IN
+        topic_t[::1] z,  # IN/OUT
+        const long long[:, ::1] token_ptr,  # IN
+        const long long[::1] groups,  # IN
+        long long[::1] n_topic,  # IN/OUT
+        const double[::1] alpha,  # IN
+        const double[::1] beta_total,  # IN
+        uint64_t seed,  # IN
+        uint64_t number,  # IN
+        *,
+        bint cycle=False,  # IN
+        bint fresh=True,  # IN
+        int n_steps=1,  # IN
+        int n_threads=1,  # IN
     ):
         """Draw the topic of every token once.
 
@@ -392,7 +406,9 @@ cdef class TokenCounts:
             np.asarray(n_topic)[:] += change
 
 
-def alias_table(const double[::1] weight):
+def alias_table(
+    const double[::1] weight,  # IN
+):
     """The alias table of some weights: shares and other columns."""
     n = weight.shape[0]
     share_array = np.empty(n, dtype=np.float32)
@@ -405,17 +421,11 @@ def alias_table(const double[::1] weight):
     return share_array, other_array
 
 
-def draw_from_table(const float[::1] share, const int[::1] other, const double[::1] uniform):
-    """The columns of an alias table that uniform numbers stand for."""
-    out_array = np.empty(uniform.shape[0], dtype=np.int32)
-    cdef int[::1] out = out_array
-    cdef Py_ssize_t i
-    for i in range(uniform.shape[0]):
-        out[i] = alias_draw(&share[0], &other[0], <int>share.shape[0], uniform[i])
-    return out_array
-
-
-def document_topics(const topic_t[::1] z, const long long[::1] doc_ptr, int n_topics):
+def document_topics(
+    const topic_t[::1] z,  # IN
+    const long long[::1] doc_ptr,  # IN
+    int n_topics,  # IN
+):
     """The counts of topics in documents as (row_ptr, topics, counts).
 
     Parameters
@@ -456,9 +466,17 @@ def document_topics(const topic_t[::1] z, const long long[::1] doc_ptr, int n_to
 
 
 def draw_assignments(
-    const int[::1] word, const long long[::1] doc_ptr, const int[::1] position,
-    const floating[:, ::1] weight, const floating[:, ::1] mass, const double[::1] alpha,
-    const double[::1] base, topic_t[::1] z, uint64_t seed, uint64_t number, uint64_t first_unit,
+    const int[::1] word,  # IN
+    const long long[::1] doc_ptr,  # IN
+    const int[::1] position,  # IN
+    const floating[:, ::1] weight,  # IN
+    const floating[:, ::1] mass,  # IN
+    const double[::1] alpha,  # IN
+    const double[::1] base,  # IN
+    topic_t[::1] z,  # OUT
+    uint64_t seed,  # IN
+    uint64_t number,  # IN
+    uint64_t first_unit,  # IN
 ):
     """Draw topics of tokens independently, given the documents' and the topics' words.
 

@@ -107,25 +107,15 @@ cdef inline floating expdigamma_large(floating y) noexcept nogil:
                 0.08238185223878776 - v * 0.43960443686008127)))))))
 
 
-cdef inline floating expdigamma(floating x) noexcept nogil:
-    """exp(psi(x)), x > 0."""
-    cdef floating y
-    cdef floating s = shift_up(x, &y)
-    return expdigamma_large(y) * exp_nonpos(-s)
-
-
-cdef inline floating digamma(floating x) noexcept nogil:
-    """psi(x), x > 0."""
-    cdef floating y
-    cdef floating s = shift_up(x, &y)
-    cdef floating u = <floating>1 / y
-    cdef floating v = u * u
-    if floating is float:
-        v = v * (<float>(1. / 12) - v * (<float>(1. / 120) - v * <float>(1. / 252)))
-    else:
-        v = v * (1. / 12 - v * (1. / 120 - v * (1. / 252 - v * (1. / 240 - v * (
-            1. / 132 - v * (691. / 32760 - v / 12.))))))
-    return log_pos(y) - <floating>0.5 * u - v - s
+cdef inline double digamma(double x) noexcept nogil:
+    """psi(x), x > 0, always in double."""
+    cdef double y
+    cdef double s = shift_up(x, &y)
+    cdef double u = 1. / y
+    cdef double v = u * u
+    v = v * (1. / 12 - v * (1. / 120 - v * (1. / 252 - v * (1. / 240 - v * (
+        1. / 132 - v * (691. / 32760 - v / 12.))))))
+    return log_pos(y) - 0.5 * u - v - s
 
 
 cdef inline double gammaln(double x) noexcept nogil:

@@ -19,7 +19,7 @@ References
 .. [1] Salmon, J. K., Moraes, M. A., Dror, R. O. and Shaw, D. E. (2011).
    Parallel random numbers: as easy as 1, 2, 3. SC '11.
 """
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 # Declared from numpy's headers: cimporting numpy.random makes every wheel look up its classes by
 # name at import, which broke wheels when numpy 2.4.0 dropped one (numpy#30500)
@@ -30,17 +30,6 @@ cdef extern from "numpy/random/bitgen.h":
         uint32_t (*next_uint32)(void *state) noexcept nogil
         double (*next_double)(void *state) noexcept nogil
         uint64_t (*next_raw)(void *state) noexcept nogil
-
-# A module that calls one of these must link with numpy's npyrandom static library
-cdef extern from "numpy/random/distributions.h":
-    double random_standard_uniform(bitgen_t *bitgen) noexcept nogil
-    double random_standard_exponential(bitgen_t *bitgen) noexcept nogil
-    double random_standard_normal(bitgen_t *bitgen) noexcept nogil
-    # Endless on a NaN or infinite shape: check the shape before
-    double random_standard_gamma(bitgen_t *bitgen, double shape) noexcept nogil
-    int64_t random_poisson(bitgen_t *bitgen, double lam) noexcept nogil
-    # Uniform on 0, ..., high, both included
-    uint64_t random_interval(bitgen_t *bitgen, uint64_t high) noexcept nogil
 
 cdef extern from *:
     """

@@ -1,4 +1,7 @@
-"""Counter-keyed random streams: the draws depend on names, never on threads.
+"""Counter-keyed random streams for numpy: the draws depend on names, never on threads.
+
+`KeyedBitGenerator` is a bit generator for `numpy.random.Generator`, and `keyed_generator` returns
+the generator. The streams themselves, for other kernels, are in `_rng.pxd`.
 
 A stream is named by (seed, sweep, unit), three integers in [0, 2**64 - 1], and
 is Philox-4x64-10 [1]_ with key (seed, sweep) and counter (0, 0, unit, 0): the
@@ -11,8 +14,6 @@ References
    Parallel random numbers: as easy as 1, 2, 3. SC '11.
 """
 from cpython.pycapsule cimport PyCapsule_New
-from cython.parallel cimport prange
-from libc.math cimport isfinite
 from libc.stdint cimport uint32_t, uint64_t
 
 from operator import index
@@ -99,27 +100,6 @@ cdef class KeyedBitGenerator:
         """Third word of the counter."""
         return self._stream.counter[2]
 
-    def rekey(self, seed, sweep=0, unit=0):
-        """Go to the start of another stream, dropping all buffered bits.
-
-        Parameters
-        ----------
-        seed : int
-            First word of the key, in [0, 2**64 - 1].
-
-        sweep : int, default=0
-            Second word of the key, in [0, 2**64 - 1].
-
-        unit : int, default=0
-            Third word of the counter, in [0, 2**64 - 1].
-        """
-        # All three are checked first: a bad one leaves the stream as it was
-        cdef uint64_t seed_word = _as_uint64(seed, "seed")
-        cdef uint64_t sweep_word = _as_uint64(sweep, "sweep")
-        cdef uint64_t unit_word = _as_uint64(unit, "unit")
-        with self.lock:
-            keyed_init(&self._stream, seed_word, sweep_word, unit_word)
-
     def __repr__(self):
         return f"KeyedBitGenerator(seed={self.seed}, sweep={self.sweep}, unit={self.unit})"
 
@@ -182,57 +162,3 @@ def keyed_generator(seed, sweep=0, unit=0):
     True
     """
     return Generator(KeyedBitGenerator(seed, sweep, unit))
-
-
-cdef double _unit_gamma(
-    uint64_t seed, uint64_t sweep, uint64_t unit, double shape
-) noexcept nogil:
-    """Draw one standard gamma at the start of a unit's stream."""
-    cdef KeyedStream stream
-    keyed_init(&stream, seed, sweep, unit)
-    return random_standard_gamma(&stream.bitgen, shape)
-
-
-def standard_gamma_by_unit(
-    seed, sweep, const double[::1] shape, double[::1] out, n_threads=1
-):
-    """Draw one standard gamma variate per unit, in parallel.
-
-    Element i is the first draw of the stream (seed, sweep, i), whatever the
-    number of threads: ``keyed_generator(seed, sweep, i).standard_gamma(shape[i])``.
-
-    Parameters
-    ----------
-    seed : int
-        First word of the key, in [0, 2**64 - 1].
-
-    sweep : int
-        Second word of the key, in [0, 2**64 - 1].
-
-    shape : ndarray of shape (n_units,), dtype float64
-        Shape parameters, finite and not negative.
-
-    out : ndarray of shape (n_units,), dtype float64
-        Receives the draws.
-
-    n_threads : int, default=1
-        Number of threads; ignored in a build without OpenMP.
-    """
-    cdef uint64_t seed_word = _as_uint64(seed, "seed")
-    cdef uint64_t sweep_word = _as_uint64(sweep, "sweep")
-    cdef Py_ssize_t n_units = shape.shape[0]
-    cdef Py_ssize_t i
-
-    if out.shape[0] != n_units:
-        raise ValueError(f"out must have length {n_units} as shape has, got {out.shape[0]}.")
-    # Untyped until here, because a C int argument would truncate 1.5 without a word
-    if not 1 <= index(n_threads) < 2 ** 31:
-        raise ValueError(f"n_threads must be in [1, 2**31 - 1], got {n_threads}.")
-    cdef int n_threads_ = n_threads
-    for i in range(n_units):
-        # numpy's rejection loop never ends on a NaN or an infinite shape
-        if not (isfinite(shape[i]) and shape[i] >= 0.0):
-            raise ValueError(f"shape must be finite and not negative, got {shape[i]} at {i}.")
-
-    for i in prange(n_units, nogil=True, schedule="static", num_threads=n_threads_):
-        out[i] = _unit_gamma(seed_word, sweep_word, <uint64_t> i, shape[i])

@@ -1,4 +1,8 @@
-"""Divergences to a centre document from an inverted index, for greedy k-means++."""
+"""Kernels of greedy k-means++ over documents.
+
+* `add_weighted_rows`: a weighted sum of sparse rows;
+* `best_centre`: the candidate that lowers the divergences most, from an inverted index.
+"""
 
 import numpy as np
 
@@ -8,12 +12,12 @@ ctypedef fused index_t:
 
 
 def add_weighted_rows(
-    const index_t[::1] indptr,
-    const index_t[::1] indices,
-    const double[::1] data,
-    const index_t[::1] rows,
-    const double[::1] weight,
-    double[::1] out,
+    const index_t[::1] indptr,  # IN
+    const index_t[::1] indices,  # IN
+    const double[::1] data,  # IN
+    const index_t[::1] rows,  # IN
+    const double[::1] weight,  # IN
+    double[::1] out,  # IN/OUT
 ):
     """Add the weighted sum of some rows of a CSR matrix to a dense vector.
 
@@ -38,18 +42,18 @@ def add_weighted_rows(
 
 
 def best_centre(
-    const index_t[::1] word_ptr,
-    const index_t[::1] document,
-    const float[::1] count,
-    const float[::1] tokens,
-    const float[::1] importance,
-    const long long[::1] indptr,
-    const index_t[::1] words,
-    const float[::1] weight,
-    const float[::1] log_total,
-    const float[::1] excess,
-    const long long[::1] candidates,
-    double[::1] most_gain,
+    const index_t[::1] word_ptr,  # IN
+    const index_t[::1] document,  # IN
+    const float[::1] count,  # IN
+    const float[::1] tokens,  # IN
+    const float[::1] importance,  # IN
+    const long long[::1] indptr,  # IN
+    const index_t[::1] words,  # IN
+    const float[::1] weight,  # IN
+    const float[::1] log_total,  # IN
+    const float[::1] excess,  # IN
+    const long long[::1] candidates,  # IN
+    double[::1] most_gain,  # IN/OUT
 ):
     """The candidate that would lower the sum of least divergences most.
 

@@ -8,22 +8,25 @@ Three kernels do the work, in this order, each parallel over independent units, 
 
 Inside a document the block of topic weights is stored topic by topic, `n_active` rows of words,
 so that arithmetic vectorises over words and a topic is dropped by leaving its row out of a list.
+The arithmetic of one iteration is in `_topic_steps.pxd`; here are the memory of a thread, the
+choice of topics, the iterations and restarts of one document, and the loop over documents.
 """
 from cython.parallel cimport parallel, prange
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from sklearn_sparsepost._kernels._math cimport (
-    exp_nonpos, expdigamma_large, gammaln, log_pos, shift_up,
+from sklearn_sparsepost._kernels._math cimport gammaln, log_pos
+from sklearn_sparsepost._kernels._scratch cimport take
+from sklearn_sparsepost._kernels._topic_steps cimport (
+    dense_step, largest_change, prior_weights, sparse_step,
 )
-from sklearn_sparsepost._kernels._topl cimport select_topl
 from sklearn_sparsepost._kernels._types cimport floating, indptr_t
 
 import numpy as np
 
-# Words are processed in blocks of this many, so that loops need no remainder.
 cdef enum:
-    LANES = 8
+    LANES = 8  # words are processed in blocks of this many, so that loops need no remainder
+    RESTART_ITER = 3  # iterations that a restart proposal is given
 
 cdef struct Options:
     int n_topics
@@ -31,7 +34,6 @@ cdef struct Options:
     int max_iter
     int burn_in
     int restarts
-    int restart_iter
     double tol
     double active_tol
 
@@ -52,6 +54,10 @@ cdef struct Document:
     int proposed
     int accepted
     double bound
+    double weight_terms  # of the bound
+    void *vectors  # over topics
+    void *words  # vectors over words and the block, grown when a document needs more
+    size_t n_bytes  # of `words`
 
 
 # The vectors over active topics, `stride` apart, and those over words, `m` apart before the block.
@@ -62,117 +68,49 @@ cdef enum WordVector:
     COUNT, NORM, RATIO, BLOCK
 
 
-cdef inline void _prior_weights(
-    const floating *mass, const floating *alpha, int n, floating *weight, floating *shifted
-) noexcept nogil:
-    """exp(E[log pi]) up to a factor: exp(psi(mass + alpha)), the largest kept from underflow."""
-    cdef int a
-    cdef floating y, least
-    for a in range(n):
-        weight[a] = shift_up(mass[a] + alpha[a], &y)
-        shifted[a] = y
-    least = weight[0]
-    for a in range(n):
-        least = weight[a] if weight[a] < least else least
-    for a in range(n):
-        weight[a] = expdigamma_large(shifted[a]) * exp_nonpos(least - weight[a])
+cdef inline size_t _lay_out(Document *doc, char *memory, size_t itemsize) noexcept nogil:
+    """Cut a thread's memory of fixed size into arrays; returns how much that takes."""
+    cdef size_t used = 0
+    doc.vectors = take(memory, &used, N_TOPIC_VECTORS * doc.stride * itemsize)
+    doc.topics = <int *>take(memory, &used, doc.stride * sizeof(int))
+    doc.rows = <int *>take(memory, &used, doc.stride * sizeof(int))
+    doc.spare = <int *>take(memory, &used, doc.stride * sizeof(int))
+    return used
 
 
-cdef inline void _dense_step(
-    const floating *block, Py_ssize_t m, const int *rows, int n, const floating *weight,
-    const floating *count, floating *norm, floating *ratio, floating *mass
-) noexcept nogil:
-    """Responsibilities of all active topics, summed to topic masses: two block products."""
-    cdef Py_ssize_t i
-    cdef int a = 0
-    cdef const floating *b0
-    cdef const floating *b1
-    cdef const floating *b2
-    cdef const floating *b3
-    cdef floating p0, p1, p2, p3
-    for i in range(m):
-        norm[i] = 0
-    while a + 4 <= n:
-        b0 = block + rows[a] * m
-        b1 = block + rows[a + 1] * m
-        b2 = block + rows[a + 2] * m
-        b3 = block + rows[a + 3] * m
-        p0, p1, p2, p3 = weight[a], weight[a + 1], weight[a + 2], weight[a + 3]
-        for i in range(m):
-            norm[i] += p0 * b0[i] + p1 * b1[i] + p2 * b2[i] + p3 * b3[i]
-        a += 4
-    while a < n:
-        b0 = block + rows[a] * m
-        p0 = weight[a]
-        for i in range(m):
-            norm[i] += p0 * b0[i]
-        a += 1
-    for i in range(m):
-        ratio[i] = count[i] / norm[i]
-    a = 0
-    while a + 4 <= n:
-        b0 = block + rows[a] * m
-        b1 = block + rows[a + 1] * m
-        b2 = block + rows[a + 2] * m
-        b3 = block + rows[a + 3] * m
-        p0 = p1 = p2 = p3 = 0
-        for i in range(m):
-            p0 += b0[i] * ratio[i]
-            p1 += b1[i] * ratio[i]
-            p2 += b2[i] * ratio[i]
-            p3 += b3[i] * ratio[i]
-        mass[a] = p0 * weight[a]
-        mass[a + 1] = p1 * weight[a + 1]
-        mass[a + 2] = p2 * weight[a + 2]
-        mass[a + 3] = p3 * weight[a + 3]
-        a += 4
-    while a < n:
-        b0 = block + rows[a] * m
-        p0 = 0
-        for i in range(m):
-            p0 += b0[i] * ratio[i]
-        mass[a] = p0 * weight[a]
-        a += 1
+cdef Document *_new_document(int K, int L, size_t itemsize) noexcept nogil:
+    """What a thread works with, one document after another; NULL if there is no memory."""
+    cdef char *memory
+    cdef Document *doc = <Document *>calloc(1, sizeof(Document))
+    if doc == NULL:
+        return NULL
+    doc.L = L
+    doc.dense = L >= K
+    doc.stride = K + LANES
+    memory = <char *>malloc(_lay_out(doc, NULL, itemsize))
+    if memory == NULL:
+        free(doc)
+        return NULL
+    _lay_out(doc, memory, itemsize)
+    return doc
 
 
-cdef inline void _sparse_step(
-    const floating *block, Py_ssize_t m, const int *rows, int n, const floating *weight,
-    const floating *count, int n_words, int L, floating *column, int *index, floating *resp,
-    floating *norm, floating *mass
-) noexcept nogil:
-    """L-sparse responsibilities (times counts) of every word, summed to topic masses."""
-    cdef int u, a, j
-    cdef floating total
-    for a in range(n):
-        mass[a] = 0
-    for u in range(n_words):
-        for a in range(n):
-            column[a] = block[rows[a] * m + u] * weight[a]
-        select_topl(column, n, L, index + u * L, resp + u * L)
-        total = 0
-        for j in range(L):
-            total += resp[u * L + j]
-        norm[u] = total
-        total = count[u] / total
-        for j in range(L):
-            resp[u * L + j] *= total
-            mass[index[u * L + j]] += resp[u * L + j]
+cdef void _free_document(Document *doc) noexcept nogil:
+    if doc != NULL:
+        free(doc.vectors)  # the first of its piece
+        free(doc.words)
+        free(doc)
 
 
-cdef struct Workspace:
-    void *memory
-    size_t size
-
-
-cdef inline void *_reserve(Workspace *space, size_t n_bytes) noexcept nogil:
-    """Scratch memory of a thread, grown when a document needs more; contents are not kept."""
-    if n_bytes > space.size:
-        free(space.memory)
-        space.size = n_bytes + n_bytes // 2
-        space.memory = malloc(space.size)
-        if space.memory == NULL:
-            space.size = 0
-    return space.memory
+cdef inline void *_reserve_words(Document *doc, size_t n_bytes) noexcept nogil:
+    """Memory for the vectors over words; contents are not kept, NULL if there is none."""
+    if n_bytes > doc.n_bytes:
+        free(doc.words)
+        doc.n_bytes = n_bytes + n_bytes // 2
+        doc.words = malloc(doc.n_bytes)
+        if doc.words == NULL:
+            doc.n_bytes = 0
+    return doc.words
 
 
 cdef inline int _keep_above(
@@ -226,7 +164,7 @@ cdef int _active_topics(
         for a in range(n):
             mass[a] = full[topics[a]]
             vec[ALPHA * stride + a] = alpha[topics[a]]
-        _prior_weights(mass, vec + ALPHA * stride, n, vec + WEIGHT * stride, vec + SHIFTED * stride)
+        prior_weights(mass, vec + ALPHA * stride, n, vec + WEIGHT * stride, vec + SHIFTED * stride)
         for a in range(n):
             weight[topics[a]] = vec[WEIGHT * stride + a]
             full[topics[a]] = 0
@@ -247,33 +185,21 @@ cdef int _active_topics(
     return n
 
 
-cdef inline floating _largest_change(
-    const floating *new, const floating *old, int n
-) noexcept nogil:
-    cdef int a
-    cdef floating change, largest = 0
-    for a in range(n):
-        change = new[a] - old[a]
-        change = change if change > 0 else -change
-        largest = change if change > largest else largest
-    return largest
-
-
 cdef inline void _step(
     Document *doc, floating *vec, floating *words, floating *resp, int target, bint relaxed
 ) noexcept nogil:
     """One iteration from the masses in MASS to those in `target`; `relaxed` ignores the limit L."""
     cdef floating *weight = vec + WEIGHT * doc.stride
     cdef Py_ssize_t m = doc.m
-    _prior_weights(vec + MASS * doc.stride, vec + ALPHA * doc.stride, doc.n_active, weight,
-                   vec + SHIFTED * doc.stride)
+    prior_weights(vec + MASS * doc.stride, vec + ALPHA * doc.stride, doc.n_active, weight,
+                  vec + SHIFTED * doc.stride)
     if relaxed or doc.n_active <= doc.L:
-        _dense_step(words + BLOCK * m, m, doc.rows, doc.n_active, weight, words + COUNT * m,
-                    words + NORM * m, words + RATIO * m, vec + target * doc.stride)
+        dense_step(words + BLOCK * m, m, doc.rows, doc.n_active, weight, words + COUNT * m,
+                   words + NORM * m, words + RATIO * m, vec + target * doc.stride)
     else:
-        _sparse_step(words + BLOCK * m, m, doc.rows, doc.n_active, weight, words + COUNT * m,
-                     doc.n_words, doc.L, vec + COLUMN * doc.stride, doc.index, resp,
-                     words + NORM * m, vec + target * doc.stride)
+        sparse_step(words + BLOCK * m, m, doc.rows, doc.n_active, weight, words + COUNT * m,
+                    doc.n_words, doc.L, vec + COLUMN * doc.stride, doc.index, resp,
+                    words + NORM * m, vec + target * doc.stride)
     doc.n_iter += 1
 
 
@@ -298,6 +224,20 @@ cdef inline double _bound(
     for a in range(doc.n_active):
         if mass[a] > 0:
             total -= mass[a] * log_pos(<double>weight[a])
+            total += gammaln(<double>mass[a] + alpha[a]) - gammaln_alpha[doc.topics[doc.rows[a]]]
+    return total
+
+
+cdef inline double _weight_terms(
+    const Document *doc, const floating *vec, const double *gammaln_alpha
+) noexcept nogil:
+    """Those terms of `_bound` that the topic weights are left with."""
+    cdef double total = 0
+    cdef int a
+    cdef const floating *mass = vec + MASS * doc.stride
+    cdef const floating *alpha = vec + ALPHA * doc.stride
+    for a in range(doc.n_active):
+        if mass[a] > 0:
             total += gammaln(<double>mass[a] + alpha[a]) - gammaln_alpha[doc.topics[doc.rows[a]]]
     return total
 
@@ -334,7 +274,7 @@ cdef inline void _converge(
     cdef double change
     for _it in range(max_iter):
         _step(doc, vec, words, resp, NEXT, relaxed)
-        change = _largest_change(vec + NEXT * doc.stride, vec + MASS * doc.stride, doc.n_active)
+        change = largest_change(vec + NEXT * doc.stride, vec + MASS * doc.stride, doc.n_active)
         memcpy(vec + MASS * doc.stride, vec + NEXT * doc.stride, doc.n_active * sizeof(floating))
         if not doc.dense:
             _drop_small(doc, vec, active_tol)
@@ -377,7 +317,7 @@ cdef void _restart(
         mass[victim] = 0
         if not doc.dense:
             _drop_small(doc, vec, 0)
-        for _it in range(opt.restart_iter - 1):
+        for _it in range(RESTART_ITER - 1):
             _step(doc, vec, words, resp, NEXT, True)
             memcpy(mass, vec + NEXT * doc.stride, doc.n_active * sizeof(floating))
         candidate = _evaluate(doc, vec, words, resp, gammaln_alpha)
@@ -415,8 +355,8 @@ cdef void _fit_document(
     if doc.dense and not doc.started:  # the first step is under a uniform document
         for a in range(K):
             vec[WEIGHT * doc.stride + a] = 1
-        _dense_step(block, m, doc.rows, K, vec + WEIGHT * doc.stride, words + COUNT * m,
-                    words + NORM * m, words + RATIO * m, vec + MASS * doc.stride)
+        dense_step(block, m, doc.rows, K, vec + WEIGHT * doc.stride, words + COUNT * m,
+                   words + NORM * m, words + RATIO * m, vec + MASS * doc.stride)
     if not doc.started or doc.n_active <= doc.L:
         # Without the limit L first: that vectorises, and most documents end with few topics.
         _converge(doc, vec, words, resp, opt, active_tol, opt.max_iter, True)
@@ -425,8 +365,9 @@ cdef void _fit_document(
     if opt.restarts and doc.n_active > 1:
         _restart(doc, vec, words, resp, opt, alpha, gammaln_alpha, active_tol)
         if doc.accepted:
-            _converge(doc, vec, words, resp, opt, active_tol, opt.restart_iter, False)
+            _converge(doc, vec, words, resp, opt, active_tol, RESTART_ITER, False)
     doc.bound = _evaluate(doc, vec, words, resp, gammaln_alpha)
+    doc.weight_terms = _weight_terms(doc, vec, gammaln_alpha)
 
 
 cdef inline void _store_sparse(
@@ -449,12 +390,112 @@ cdef inline void _store_sparse(
                 index[u * L + n] = -1
 
 
+cdef inline void _store_dense(
+    const Document *doc, const floating *vec, const floating *words, int K, floating *ratio,
+    floating *weight
+) noexcept nogil:
+    """The ratio count / norm of every word, and the topic weights."""
+    cdef int u, k
+    for u in range(doc.n_words):
+        ratio[u] = words[RATIO * doc.m + u]
+    for k in range(K):
+        weight[k] = vec[WEIGHT * doc.stride + k]
+
+
+cdef inline void _store_prior(
+    const Document *doc, int K, int *index, floating *resp, floating *weight
+) noexcept nogil:
+    """The posterior of a document of no counts."""
+    cdef int u, k
+    for u in range(doc.n_words):
+        if doc.dense:
+            resp[u] = 0
+        else:
+            index[<Py_ssize_t>u * doc.L] = -1
+    if doc.dense:
+        for k in range(K):
+            weight[k] = 1
+
+
+cdef inline const floating *_start_or_null(const floating *start, int K) noexcept nogil:
+    """The masses to start from; a document never fitted before starts from its words."""
+    cdef int k
+    cdef double total = 0
+    if start != NULL:
+        for k in range(K):
+            total += start[k]
+    return start if total > 0 else NULL
+
+
+cdef bint _visit(
+    Document *doc, const int *word, const floating *count, int n_words,
+    const floating *topic_weight, const int *best, const floating *share, const floating *alpha,
+    const double *gammaln_alpha, const Options *opt, const floating *start,
+    int *index, floating *resp, floating *weight, floating *mass
+) noexcept nogil:
+    """Fit one document and store its posterior; False if there is no memory.
+
+    `weight` is where the topic weights go if dense, `mass` where the masses go unless it is NULL.
+    """
+    cdef int K = opt.n_topics, a, u
+    cdef floating *vec = <floating *>doc.vectors
+    cdef floating *words
+    cdef double total = 0, negligible
+    doc.n_words = n_words
+    doc.m = (n_words + LANES - 1) // LANES * LANES
+    doc.n_iter = doc.proposed = doc.accepted = 0
+    doc.bound = doc.weight_terms = 0
+    for u in range(n_words):
+        total += count[u]
+    if total <= 0:  # nothing to explain: the posterior is the prior
+        _store_prior(doc, K, index, resp, weight)
+        return True
+    # Of fractional counts what is negligible is relative.
+    negligible = opt.active_tol * (total if total < 1 else 1)
+    start = _start_or_null(start, K)
+    doc.started = start != NULL
+    doc.n_active = _active_topics(
+        word, count, n_words, best, share, alpha, opt, negligible, start, doc.topics, vec,
+        doc.stride)
+    words = <floating *>_reserve_words(doc, (BLOCK + doc.n_active) * doc.m * sizeof(floating))
+    if words == NULL:
+        return False
+    for u in range(n_words):
+        words[COUNT * doc.m + u] = count[u]
+    for u in range(n_words, <int>doc.m):
+        words[COUNT * doc.m + u] = 0
+    doc.index = index
+    _fit_document(
+        doc, word, topic_weight, alpha, gammaln_alpha, opt, negligible, vec, words, resp)
+    if doc.dense:
+        _store_dense(doc, vec, words, K, resp, weight)
+    else:
+        _store_sparse(doc, vec, words, index, resp)
+    if mass != NULL:
+        for a in range(doc.n_active):
+            mass[doc.topics[doc.rows[a]]] = vec[MASS * doc.stride + a]
+    return True
+
+
 def fit_documents(
-    const indptr_t[::1] indptr, const int[::1] local, const floating[::1] data,
-    const floating[:, ::1] weight, const int[:, ::1] best, const floating[:, ::1] share,
-    const floating[::1] alpha, const double[::1] gammaln_alpha, *, int sparsity_level, int max_iter,
-    double tol, int restarts=0, int restart_iter=3, int burn_in=2, double active_tol=1e-4,
-    const floating[:, ::1] start=None, bint want_mass=False, int n_threads=1,
+    const indptr_t[::1] indptr,  # IN
+    const int[::1] local,  # IN
+    const floating[::1] data,  # IN
+    const floating[:, ::1] weight,  # IN
+    const int[:, ::1] best,  # IN
+    const floating[:, ::1] share,  # IN
+    const floating[::1] alpha,  # IN
+    const double[::1] gammaln_alpha,  # IN
+    *,
+    int sparsity_level,  # IN
+    int max_iter,  # IN
+    double tol,  # IN
+    int restarts=0,  # IN
+    int burn_in=2,  # IN
+    double active_tol=1e-4,  # IN
+    const floating[:, ::1] start=None,  # IN
+    bint want_mass=False,  # IN
+    int n_threads=1,  # IN
 ):
     """Fit the local posterior of every document of a chunk (paper 000, Alg. 2).
 
@@ -480,8 +521,6 @@ def fit_documents(
         A document stops once no expected topic count moves by more.
     restarts : int, default=0
         The most restart proposals a document.
-    restart_iter : int, default=3
-        Iterations a proposal is given.
     burn_in : int, default=2
         Reweighting iterations on the words' own best topics before the active topics are gathered.
     active_tol : float, default=1e-4
@@ -503,135 +542,66 @@ def fit_documents(
         documents' topic weights, whose product with `weight` are the expected counts.
     mass : ndarray of shape (n_documents, n_topics) or (0, 0)
         Expected topic counts, if wanted.
-    report : ndarray of shape (n_documents, 4), float64
-        Bound (but for constants, see `_bound`), iterations, restarts proposed, restarts accepted.
+    report : ndarray of shape (n_documents, 5), float64
+        Terms of the bound (but for constants, see `_bound`): those of the topic weights, those of
+        the words; iterations, restarts proposed, restarts accepted.
     """
-    cdef Py_ssize_t n_documents = indptr.shape[0] - 1, d, first, nnz = local.shape[0], stride
+    cdef Py_ssize_t n_documents = indptr.shape[0] - 1, nnz = local.shape[0], d, first
     cdef indptr_t base = indptr[0]
-    cdef int K = <int>alpha.shape[0], k, a, u
-    cdef bint dense = sparsity_level >= K
+    cdef int K = <int>alpha.shape[0], L = sparsity_level, width
+    cdef bint dense = L >= K
     dtype = np.asarray(data).dtype
-    if dense:
-        index_array = np.empty((0, 0), dtype=np.int32)
-        resp_array = np.empty((nnz + n_documents * K, 1), dtype=dtype)
-    else:
-        index_array = np.empty((nnz, sparsity_level), dtype=np.int32)
-        resp_array = np.empty((nnz, sparsity_level), dtype=dtype)
+    width = 1 if dense else L
+    index_array = np.empty((0 if dense else nnz, 0 if dense else L), dtype=np.int32)
+    resp_array = np.empty((nnz + n_documents * K if dense else nnz, width), dtype=dtype)
     mass_array = np.zeros((n_documents * want_mass, K * want_mass), dtype=dtype)
-    report_array = np.zeros((n_documents, 4))
-    cdef int[:, ::1] index = index_array
-    cdef floating[:, ::1] resp = resp_array
-    cdef floating[:, ::1] mass = mass_array
-    cdef double[:, ::1] report = report_array
-    cdef Options opt
-    opt.n_topics = K
-    opt.sparsity_level = sparsity_level
-    opt.max_iter = max_iter
-    opt.burn_in = burn_in
-    opt.restarts = restarts
-    opt.restart_iter = restart_iter
-    opt.tol = tol
-    opt.active_tol = active_tol
+    report_array = np.zeros((n_documents, 5))
     if nnz == 0:
         if dense:
             resp_array[:] = 1
         return index_array, resp_array, mass_array, report_array
 
+    cdef int[:, ::1] index = index_array
+    cdef floating[:, ::1] resp = resp_array
+    cdef floating[:, ::1] mass = mass_array
+    cdef double[:, ::1] report = report_array
+    cdef Options opt = Options(
+        n_topics=K, sparsity_level=L, max_iter=max_iter, burn_in=burn_in, restarts=restarts,
+        tol=tol, active_tol=active_tol,
+    )
     cdef const int *best_ptr = NULL if dense else &best[0, 0]
     cdef const floating *share_ptr = NULL if dense else &share[0, 0]
-    cdef const floating *start_ptr
-    cdef floating *vec = NULL
-    cdef floating *words
-    cdef floating *kept_resp
-    cdef int *ids = NULL
-    cdef Document *doc = NULL
-    cdef Workspace *space = NULL
-    cdef double total, negligible, x
+    cdef const floating *start_ptr = NULL if start is None else &start[0, 0]
+    cdef int *index_ptr = NULL if dense else &index[0, 0]
+    cdef floating *resp_ptr = &resp[0, 0]
+    cdef floating *mass_ptr = &mass[0, 0] if want_mass else NULL
+    cdef Document *doc
     cdef int no_memory = 0
     cdef int *failed = &no_memory
-    stride = K + LANES
     with nogil, parallel(num_threads=n_threads):
-        doc = <Document *>malloc(sizeof(Document))
-        space = <Workspace *>malloc(sizeof(Workspace))
-        vec = <floating *>malloc(N_TOPIC_VECTORS * stride * sizeof(floating))
-        ids = <int *>malloc(3 * stride * sizeof(int))
-        if doc == NULL or space == NULL or vec == NULL or ids == NULL:
+        doc = _new_document(K, L, sizeof(floating))
+        if doc == NULL:
             failed[0] = 1
-        else:
-            space.memory = NULL
-            space.size = 0
-            doc.stride = stride
-            doc.topics = ids
-            doc.rows = ids + stride
-            doc.spare = ids + 2 * stride
-            doc.L = sparsity_level
-            doc.dense = dense
         for d in prange(n_documents, schedule="dynamic", chunksize=8):
             if failed[0]:
                 continue
             first = indptr[d] - base
-            doc.n_words = <int>(indptr[d + 1] - indptr[d])
-            doc.m = (doc.n_words + LANES - 1) // LANES * LANES
-            doc.n_iter = doc.proposed = doc.accepted = 0
-            total = 0
-            for u in range(doc.n_words):
-                total = total + data[first + u]
-            if total <= 0:  # nothing to explain: the posterior is the prior
-                for u in range(doc.n_words):
-                    if dense:
-                        resp[first + u, 0] = 0
-                    else:
-                        index[first + u, 0] = -1
-                if dense:
-                    for k in range(K):
-                        resp[nnz + d * K + k, 0] = 1
-                continue
-            # Of fractional counts what is negligible is relative.
-            negligible = active_tol * (total if total < 1 else 1)
-            start_ptr = NULL
-            if start is not None:
-                start_ptr = &start[d, 0]
-                x = 0  # a document never fitted before starts from its words
-                for k in range(K):
-                    x = x + start_ptr[k]
-                if x <= 0:
-                    start_ptr = NULL
-            doc.started = start_ptr != NULL
-            doc.n_active = _active_topics(
-                &local[first], &data[first], doc.n_words, best_ptr, share_ptr, &alpha[0], &opt,
-                negligible, start_ptr, doc.topics, vec, stride)
-            words = <floating *>_reserve(space, (BLOCK + doc.n_active) * doc.m * sizeof(floating))
-            if words == NULL:
+            if not _visit(
+                doc, &local[0] + first, &data[0] + first, <int>(indptr[d + 1] - indptr[d]),
+                &weight[0, 0], best_ptr, share_ptr, &alpha[0], &gammaln_alpha[0], &opt,
+                NULL if start_ptr == NULL else start_ptr + d * K,
+                NULL if dense else index_ptr + first * L, resp_ptr + first * width,
+                resp_ptr + nnz + d * K if dense else NULL,
+                NULL if mass_ptr == NULL else mass_ptr + d * K,
+            ):
                 failed[0] = 1
                 continue
-            for u in range(doc.n_words):
-                words[COUNT * doc.m + u] = data[first + u]
-            for u in range(doc.n_words, <int>doc.m):
-                words[COUNT * doc.m + u] = 0
-            kept_resp = &resp[first, 0]
-            doc.index = NULL if dense else &index[first, 0]
-            _fit_document(doc, &local[first], &weight[0, 0], &alpha[0], &gammaln_alpha[0], &opt,
-                          negligible, vec, words, kept_resp)
-            if dense:
-                for u in range(doc.n_words):
-                    resp[first + u, 0] = words[RATIO * doc.m + u]
-                for k in range(K):
-                    resp[nnz + d * K + k, 0] = vec[WEIGHT * stride + k]
-            else:
-                _store_sparse(doc, vec, words, &index[first, 0], &resp[first, 0])
-            if want_mass:
-                for a in range(doc.n_active):
-                    mass[d, doc.topics[doc.rows[a]]] = vec[MASS * stride + a]
-            report[d, 0] = doc.bound
-            report[d, 1] = doc.n_iter
-            report[d, 2] = doc.proposed
-            report[d, 3] = doc.accepted
-        if space != NULL:
-            free(space.memory)
-        free(space)
-        free(doc)
-        free(vec)
-        free(ids)
+            report[d, 0] = doc.weight_terms
+            report[d, 1] = doc.bound - doc.weight_terms
+            report[d, 2] = doc.n_iter
+            report[d, 3] = doc.proposed
+            report[d, 4] = doc.accepted
+        _free_document(doc)
     if no_memory:
         raise MemoryError("no memory for the active topics of a document")
     return index_array, resp_array, mass_array, report_array

@@ -1,5 +1,9 @@
 """Statistics of topic models: what the global step and the bound need, summed in a fixed order.
 
+* `sum_by_word`, `sum_by_word_dense`: expected counts of a chunk, after the sparse and dense step;
+* `add_counts`: them added to the table of all counts;
+* `dirichlet_bound_terms`, `dirichlet_gap_terms`: what the bound has of the topics.
+
 Parallel over words, so that no two threads write to one place and sums have the same bits.
 """
 from cython.parallel cimport parallel, prange
@@ -13,8 +17,12 @@ import numpy as np
 
 
 def sum_by_word(
-    const long long[::1] word_ptr, const long long[::1] occurrence, const int[:, ::1] index,
-    const floating[:, ::1] resp, const floating[:, ::1] weight, int n_threads=1,
+    const long long[::1] word_ptr,  # IN
+    const long long[::1] occurrence,  # IN
+    const int[:, ::1] index,  # IN
+    const floating[:, ::1] resp,  # IN
+    const floating[:, ::1] weight,  # IN
+    int n_threads=1,  # IN
 ):
     """Expected counts of every word in every topic, summed in document order (sparse step).
 
@@ -99,8 +107,12 @@ def sum_by_word(
 
 
 def sum_by_word_dense(
-    const indptr_t[::1] indptr, const long long[::1] word_ptr, const long long[::1] occurrence,
-    const floating[:, ::1] resp, const floating[:, ::1] weight, int n_threads=1,
+    const indptr_t[::1] indptr,  # IN
+    const long long[::1] word_ptr,  # IN
+    const long long[::1] occurrence,  # IN
+    const floating[:, ::1] resp,  # IN
+    const floating[:, ::1] weight,  # IN
+    int n_threads=1,  # IN
 ):
     """Expected counts of every word in every topic, summed in document order (dense step).
 
@@ -191,8 +203,13 @@ cdef object _compact(upper_array, stored_array, topics_array, floating[::1] coun
 
 
 def add_counts(
-    double[:, ::1] total, const int[::1] words, const long long[::1] row_ptr,
-    const int[::1] topics, const floating[::1] counts, double factor, int n_threads=1,
+    double[:, ::1] total,  # IN/OUT
+    const int[::1] words,  # IN
+    const long long[::1] row_ptr,  # IN
+    const int[::1] topics,  # IN
+    const floating[::1] counts,  # IN
+    double factor,  # IN
+    int n_threads=1,  # IN
 ):
     """Add factor * counts of some words, as `sum_by_word` stores them, to a table of counts.
 
@@ -220,7 +237,10 @@ def add_counts(
 
 
 def dirichlet_bound_terms(
-    const double[:, ::1] counts, double scale, const double[:, :] prior, int n_threads=1,
+    const double[:, ::1] counts,  # IN
+    double scale,  # IN
+    const double[:, :] prior,  # IN
+    int n_threads=1,  # IN
 ):
     """Sum over topics of log Gamma(prior + counts) - log Gamma(prior), for every word.
 
@@ -254,8 +274,13 @@ def dirichlet_bound_terms(
 
 
 def dirichlet_gap_terms(
-    const double[:, ::1] counts, double scale, const double[:, ::1] at, double at_scale,
-    const double[:, :] prior, const double[::1] topic_digamma, int n_threads=1,
+    const double[:, ::1] counts,  # IN
+    double scale,  # IN
+    const double[:, ::1] at,  # IN
+    double at_scale,  # IN
+    const double[:, :] prior,  # IN
+    const double[::1] topic_digamma,  # IN
+    int n_threads=1,  # IN
 ):
     """Sum over topics of (counts - at) E[log phi], for every word, with q(phi) given by `at`.
 

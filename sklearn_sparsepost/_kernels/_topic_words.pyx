@@ -1,6 +1,8 @@
-"""Topics as the local step reads them: weights of a chunk's words, and each word's best topics.
+"""Topics as the local step reads them, for the words of a chunk only.
 
-Parallel over words.
+* `index_words`: which words occur, and where;
+* `topic_rows`: exp(E[log phi]) of these words, and each word's best topics, parallel over words.
+  Mostly empty rows are computed from the topics that have a count, the others along the way.
 """
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
@@ -23,7 +25,10 @@ cdef double LEAST_FLOAT = 1e-28
 cdef double LEAST_DOUBLE = 1e-280
 
 
-def index_words(const int[::1] indices, int n_features):
+def index_words(
+    const int[::1] indices,  # IN
+    int n_features,  # IN
+):
     """The distinct words of a chunk and where each occurs: a counting sort.
 
     Parameters
@@ -223,8 +228,15 @@ cdef bint _sparse_topic_row(
 
 
 def topic_rows(
-    const double[:, ::1] counts, double scale, const double[:, :] prior, const int[::1] words,
-    const double[::1] topic_digamma, int sparsity_level, dtype, int n_threads=1, weight=None,
+    const double[:, ::1] counts,  # IN
+    double scale,  # IN
+    const double[:, :] prior,  # IN
+    const int[::1] words,  # IN
+    const double[::1] topic_digamma,  # IN
+    int sparsity_level,  # IN
+    dtype,  # IN
+    int n_threads=1,  # IN
+    weight=None,  # OUT
 ):
     """exp(E[log phi]) of some words, and each word's best topics (paper 000, Eq. 10).
 

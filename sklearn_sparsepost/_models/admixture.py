@@ -1,32 +1,26 @@
-"""How components are chosen: Dirichlet weights of topics in every document."""
+"""Mixed membership: groups of items, each with component weights of its own (paper 000, sec. 4)."""
 
 from copy import copy
-from functools import partial
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.special import gammaln, psi, softmax
+import scipy.sparse as sp
+from scipy.special import gammaln
 
-from sklearn_sparsepost._kernels import topic_documents, topic_stats, topic_words
-from sklearn_sparsepost._run.chunks import Scratch, threads_for
-from sklearn_sparsepost._suffstats import SuffStats, TopicCounts
+from sklearn_sparsepost._kernels import topic_stats, topic_words
+from sklearn_sparsepost._models.contract import Globals, Model
+from sklearn_sparsepost._models.documents import length_bound, prior_gains
+from sklearn_sparsepost._models.tracking import Tracked, entropy_losses
+from sklearn_sparsepost._run.chunks import row_sums
+from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
+from sklearn_sparsepost._suffstats import SuffStats
+from sklearn_sparsepost._tables import SparseTable
 
-# The expected count below which a topic is dropped from a document (paper 000, D.3).
-ACTIVE_TOL = 1e-4
-# Reweightings of the words' own best topics before a document's active topics are gathered.
-BURN_IN = 2
-
-# Words at a time where fitted topics are transposed.
-WORD_BLOCK = 1024
-
-# A learned prior stays above this.
-LEAST_PRIOR = 1e-6
-
-AXES = {"word_topic": 1, "topic": 0, "prior_gain": 0}
 SCALARS = (
     "n_samples",
     "n_tokens",
-    "local_bound",
+    "entropy",
+    "weights",
+    "base",
     "n_local_iter",
     "restarts_proposed",
     "restarts_accepted",
@@ -34,372 +28,280 @@ SCALARS = (
 )
 
 
-def empty_topic_stats(n_features, n_components):
-    """Statistics of no documents."""
-    return SuffStats(
-        {
-            "word_topic": np.zeros((n_features, n_components)),
-            "topic": np.zeros(n_components),
-            "prior_gain": np.zeros(n_components),
-        },
-        AXES,
-        dict.fromkeys(SCALARS, 0.0),
-    )
-
-
-def draw_dirichlet(alpha, rng):
-    """Draw a row from the Dirichlet distribution of each row of parameters."""
-    # Gamma(a) is Gamma(a + 1) * U^(1 / a): in logs, small parameters do not underflow.
-    logs = np.log(rng.standard_gamma(alpha + 1)) - rng.standard_exponential(alpha.shape) / alpha
-    return softmax(logs, axis=1)
-
-
-class DirichletTopics:
-    """Topic weights of documents, pi_d ~ Dirichlet(alpha), and the local step (paper 000, Alg. 2).
+class Items:
+    """What a chunk's groups are made of: its distinct words, or the rows of dense data.
 
     Parameters
     ----------
-    alpha : ndarray of shape (n_components,), float64
-        Dirichlet parameters.
-    sparsity_level : int or None
-        The most topics a word of a document may keep; None for all.
-    max_iter : int
-        The most iterations a document.
-    tol : float
-        Change of expected topic counts at which a document stops.
-    restarts : int
-        Restart proposals a document.
-    restart_iter : int, default=3
-        Iterations that each proposal is given.
-    learn : bool, default=False
-        Whether statistics hold what :meth:`improved_prior` needs.
+    chunk : Chunk or DenseChunk
+        Documents as rows of counts, or dense rows in groups.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_groups + 1,)
+        Where the occurrences of each group begin.
+    local : ndarray of shape (n_occurrences,), int32
+        Which item each occurrence is of.
+    counts : ndarray of shape (n_occurrences,)
+        How often it is there.
+    ptr, occurrence : ndarray
+        Item `i` is in ``occurrence[ptr[i]:ptr[i + 1]]``.
+    words : ndarray of shape (n_items,), int32, or None
+        The items' columns, if they are words.
     """
 
-    def __init__(
-        self, alpha, *, sparsity_level, max_iter, tol, restarts, restart_iter=3, learn=False
-    ):
-        self.alpha = alpha
-        self.learn = learn
-        n_components = alpha.shape[0]
-        level = n_components if sparsity_level is None else sparsity_level
-        self.sparsity_level = min(level, n_components)
-        self.max_iter = max_iter
-        self.tol = tol
-        self.restarts = restarts
-        self.restart_iter = restart_iter
+    def __init__(self, chunk):
+        self.indptr = chunk.indptr
+        if hasattr(chunk, "indices"):
+            found = topic_words.index_words(chunk.indices, chunk.n_features)
+            self.words, self.local, self.ptr, self.occurrence = found
+            self.counts, self.n_features = chunk.data, chunk.n_features
+            return
+        if chunk.indptr is None:
+            raise ValueError("dense data have mixed membership in groups of rows: give groups")
+        n_rows, dtype = chunk.n_rows, chunk.rows.dtype
+        self.words, self._rows = None, chunk.rows
+        self.local = np.arange(n_rows, dtype=np.int32)
+        self.ptr = np.arange(n_rows + 1, dtype=np.int64)
+        self.occurrence = np.arange(n_rows, dtype=np.int64)
+        weight = np.ones(n_rows) if chunk.weight is None else chunk.weight
+        self.counts = weight.astype(dtype, copy=False)
 
     @property
-    def dense(self):
-        """Whether no sparsity is asked for."""
-        return self.sparsity_level >= self.alpha.shape[0]
-
-    def fit_documents(self, chunk, topic_rows, local, *, start=None, want_mass=False, n_threads=1):
-        """Local posteriors of a chunk's documents: see the kernel of the same name."""
-        dtype = chunk.data.dtype
-        return topic_documents.fit_documents(
-            chunk.indptr,
-            local,
-            chunk.data,
-            *topic_rows,
-            self.alpha.astype(dtype),
-            gammaln(self.alpha.astype(dtype).astype(np.float64)),
-            sparsity_level=self.sparsity_level,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            restarts=self.restarts,
-            restart_iter=self.restart_iter,
-            burn_in=BURN_IN,
-            active_tol=ACTIVE_TOL,
-            start=start,
-            want_mass=want_mass,
-            n_threads=n_threads,
-        )
-
-    def prior_gains(self, topics, mass, n_tokens):
-        """What a step of :meth:`improved_prior` needs of some documents, as sums over them.
-
-        Parameters
-        ----------
-        topics : ndarray of shape (n_stored,)
-            The topics of the documents' expected topic counts, those without mass left out.
-        mass : ndarray of shape (n_stored,)
-            The expected counts.
-        n_tokens : ndarray of shape (n_documents,)
-            Their sums over each document.
-
-        Returns
-        -------
-        prior_gain : ndarray of shape (n_components,)
-            Sum over documents of psi(alpha_k + mass_dk) - psi(alpha_k).
-        length_gain : float
-            Sum of psi(A + n_tokens_d) - psi(A), A the sum of alpha.
-        """
-        gain = psi(self.alpha[topics] + mass) - psi(self.alpha)[topics]
-        total = self.alpha.sum()
-        length_gain = (psi(total + n_tokens) - psi(total)).sum()
-        return np.bincount(topics, gain, minlength=len(self.alpha)), float(length_gain)
-
-    def improved_prior(self, prior_gain, length_gain, rate=1.0):
-        """One fixed-point step of alpha, which never lowers the bound.
-
-        With responsibilities fixed and theta = alpha + mass, the bound depends on alpha as a
-        Dirichlet-multinomial likelihood of the masses: T. Minka, "Estimating a Dirichlet
-        distribution", 2000, Eq. 55.
-
-        Parameters
-        ----------
-        prior_gain, length_gain
-            Sums over documents of what :meth:`prior_gains` returns, at the present alpha.
-        rate : float, default=1.0
-            Share of the step, on a log scale, that is made.
-
-        Returns
-        -------
-        alpha : ndarray of shape (n_components,)
-            The new prior.
-        """
-        if length_gain <= 0:
-            return self.alpha
-        step = np.maximum(prior_gain / length_gain, LEAST_PRIOR)
-        return np.maximum(self.alpha * step**rate, LEAST_PRIOR)
-
-    def constant_bound(self, n_tokens):
-        """Terms of each document's bound that depend on its length alone (paper 000, Eq. 49)."""
-        total = self.alpha.sum()
-        return gammaln(total) - gammaln(total + n_tokens)
+    def rows(self):
+        """The items as rows of data, (n_items, n_features)."""
+        if self.words is None:
+            return self._rows
+        n_items = len(self.words)
+        ones = np.ones(n_items, dtype=self.counts.dtype)
+        entries = ones, self.words, np.arange(n_items + 1)
+        return sp.csr_array(entries, shape=(n_items, self.n_features))
 
 
-class TopicModel:
-    """Topics for counts: a :class:`Multinomial` and a :class:`DirichletTopics`, put together.
+class Admixture(Model):
+    """An observation model and a model of documents, put together.
 
     Parameters
     ----------
-    observation : Multinomial
-        The topics.
-    allocation : DirichletTopics
-        The documents.
+    observation : Observation
+        What items look like inside a component.
+    documents : DirichletDocuments
+        How a group's components are chosen.
+    n_components : int
+        Number of components, K.
+    dtype : dtype, default="float64"
+        Type of the data.
+    keeps_local : bool, default=False
+        Whether documents start each pass from their last expected topic counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.datasets import make_bars
+    >>> from sklearn_sparsepost.models import (
+    ...     Admixture, Corpus, DirichletDocuments, Multinomial, begin, memoized_pass
+    ... )
+    >>> X, topics, doc_topic = make_bars(200, random_state=0)
+    >>> documents = DirichletDocuments(np.full(10, 0.05), sparsity_level=4)
+    >>> model = Admixture(Multinomial("bayes", np.full((1, 1), 0.1), X.shape[1]), documents, 10)
+    >>> corpus = Corpus(X, np.float64)
+    >>> state = memoized_pass(model, corpus, begin(model, corpus, doc_topic))
+    >>> state.stats["feature_counts"].shape
+    (25, 10)
     """
 
-    def __init__(self, observation, allocation):
+    unit = "n_tokens"
+    reported = ("prior_gain",)
+
+    def __init__(self, observation, documents, n_components, *, dtype="float64", keeps_local=False):
         self.observation = observation
-        self.allocation = allocation
+        self.documents = documents
+        self.n_components = n_components
+        self.dtype = np.dtype(dtype)
+        self.keeps_local = keeps_local
         self.scratch = Scratch()
+        self.axes = {"count": 0, "prior_gain": 0}
+        self.axes |= {name: observation.axes.get(name, 0) for name in observation.empty(0)}
 
-    def empty_stats(self):
-        """Statistics of no data."""
-        return empty_topic_stats(*self.observation.prior.shape)
+    def empty_stats(self, n_components=None):
+        """Statistics of no documents."""
+        K = self.n_components if n_components is None else n_components
+        arrays = {"count": np.zeros(K), "prior_gain": np.zeros(K), **self.observation.empty(K)}
+        return SuffStats(arrays, self.axes, dict.fromkeys(SCALARS, 0.0))
 
-    def bind(self, stats, *, keep_local=False):
-        """The local step as a pure function of (chunk, n_threads) under fixed globals.
+    def resized(self, n_components):
+        """This model with another number of components."""
+        new = copy(self)
+        new.n_components = n_components
+        return new
 
-        Parameters
-        ----------
-        stats : SuffStats
-            What the globals follow from; read, never written.
-        keep_local : bool, default=False
-            Whether the function also returns the documents' expected topic counts.
+    def first_learned(self):
+        """The prior of the documents to begin with."""
+        return self.documents.first_learned()
 
-        Returns
-        -------
-        local_step : callable
-            ``local_step(chunk, n_threads, start=None) -> (SuffStats, mass or None)``, picklable;
-            the mass is a CSR matrix, and so is the start.
-        """
-        return partial(
-            _local_step,
+    def stats_under(self, chunk, resp):
+        """Sum statistics of a chunk's items; rows of counts are documents."""
+        items, resp = Items(chunk), sp.csr_array(resp, dtype=np.float64)
+        row = items.local
+        if items.words is not None:
+            row = np.repeat(np.arange(chunk.n_rows), np.diff(items.indptr))
+        # How often each item occurs in each row.
+        shape = len(items.ptr) - 1, resp.shape[0]
+        occurs = sp.csr_array((items.counts, (items.local, row)), shape=shape, dtype=np.float64)
+        table = SparseTable.of_csr((occurs @ resp).tocsr())
+        arrays = {"count": table.column_sums, **self.observation.summarise_items(items, table)}
+        n_groups = len(items.indptr) - 1
+        return SuffStats(arrays, self.axes, {"n_samples": float(n_groups)})
+
+    def globals_of(self, state, track=None):
+        """What the items' weights follow from, and the documents' prior."""
+        estimates = self.observation.estimate(state.stats)
+        return Globals(
             observation=self.observation,
-            allocation=self.allocation,
-            counts=stats["word_topic"],
-            factor=stats.factor,
-            topic_digamma=self.observation.topic_digamma(stats),
-            keep_local=keep_local,
+            documents=self.documents,
+            table=self.observation.item_table(estimates, self.dtype),
+            alpha=self.documents.alpha_of(state.learned),
+            axes=self.axes,
+            track=track,
+            keeps_local=self.keeps_local,
             scratch=self.scratch,
         )
 
-    def learn_prior(self, state, rate=1.0):
-        """Improve the documents' prior by what the last pass or batch says of it.
+    @staticmethod
+    def local_step(chunk, globals_, key=None):
+        """Fit the chunk's documents and sum their statistics."""
+        observation, documents, alpha = globals_.observation, globals_.documents, globals_.alpha
+        track = globals_.track
+        items = Items(chunk)
+        level = documents.level(len(alpha))
+        weights = observation.item_weights(
+            items, globals_.table, level, items.counts.dtype, globals_.scratch.array
+        )
+        index, resp, mass, report = documents.fit(
+            items.indptr,
+            items.local,
+            items.counts,
+            weights,
+            alpha,
+            start=None if chunk.start is None else chunk.start.toarray(),
+            want_mass=globals_.keeps_local or documents.learn or track is not None,
+        )
+        table, log_weights = _sum_items(items, index, resp, weights[0])
+        n_tokens = row_sums(items.indptr, items.counts)
+        totals = report.sum(axis=0)
+        gains = np.zeros(len(alpha)), 0.0
+        if documents.learn:
+            held = np.nonzero(mass)
+            gains = prior_gains(alpha, held[1], mass[held], n_tokens)
+        base = observation.item_base(items)
+        scalars = {
+            "n_samples": float(len(n_tokens)),
+            "n_tokens": float(n_tokens.sum()),
+            "weights": float(totals[0] + length_bound(alpha, n_tokens).sum()),
+            # Bounds of documents hold the items' log-weights under these globals, which go.
+            "entropy": totals[1] - log_weights,
+            "base": 0.0 if base is None else float(items.counts @ base[items.local]),
+            "n_local_iter": totals[2],
+            "restarts_proposed": totals[3],
+            "restarts_accepted": totals[4],
+            "length_gain": gains[1],
+        }
+        arrays = {
+            "count": table.column_sums,
+            "prior_gain": gains[0],
+            **observation.summarise_items(items, table),
+        }
+        found = None
+        if track is not None:
+            share = occurrence_shares(items, index, resp, weights[0])
+            found = _tracked(track, share, items.counts, mass, alpha)
+        local = sp.csr_matrix(mass) if globals_.keeps_local else None
+        return SuffStats(arrays, globals_.axes, scalars, found), local
 
-        Parameters
-        ----------
-        state : FitState
-            Its `report` is read, its `alpha` replaced.
-        rate : float, default=1.0
-            Share of the step that is made.
-        """
-        gains = state.report["prior_gain"], state.report["length_gain"]
-        state.alpha = self.allocation.improved_prior(*gains, rate)
-        self.use_prior(state.alpha)
+    def global_step(self, state, rate=1.0):
+        """Improve the documents' prior by what the last pass or batch says of it."""
+        if self.documents.learn:
+            state.learned = self.documents.improved(state.learned, state.report, rate)
 
-    def use_prior(self, alpha):
-        """Take another prior of the documents from now on."""
-        self.allocation = copy(self.allocation)  # steps that are under way keep theirs
-        self.allocation.alpha = alpha
+    def bound(self, state, stats=None):
+        """The bound of all data whose statistics are `stats` (paper 000, Eq. 42)."""
+        stats = state.stats if stats is None else stats
+        with single_blas():
+            estimates = self.observation.estimate(state.stats)
+            return (
+                stats.factor * (stats["entropy"] + stats["weights"] + stats["base"])
+                + self.documents.bound(state.learned)
+                + self.observation.bound(stats, estimates)
+            )
 
-    def global_bound(self, stats, at=None, n_threads=1):
-        """The bound of all data whose statistics are `stats` (paper 000, Eq. 42).
+    # ------------------------------------------------------------------ merges
 
-        Parameters
-        ----------
-        stats : SuffStats
-            Statistics of every document's present local posterior.
-        at : SuffStats, default=None
-            What q(phi) follows from, if not from `stats`.
-        n_threads : int, default=1
-            Number of OpenMP threads.
+    def overlap(self, chunk, globals_):
+        """How much topics share documents."""
+        items = Items(chunk)
+        alpha, documents = globals_.alpha, globals_.documents
+        level = documents.level(len(alpha))
+        weights = globals_.observation.item_weights(
+            items, globals_.table, level, items.counts.dtype
+        )
+        mass = documents.fit(
+            items.indptr, items.local, items.counts, weights, alpha, want_mass=True
+        )[2].astype(np.float64)
+        return mass.T @ mass
 
-        Returns
-        -------
-        bound : float
-            In nats, exact for the present L-sparse posterior.
-        """
-        local = stats.factor * stats["local_bound"]
-        if at is None:
-            return local + self.observation.bound(stats, n_threads)
-        return local + self.observation.bound_elsewhere(stats, at, n_threads)
+    def merge_learned(self, learned, kept, absorbed):
+        """The documents' prior after a merge."""
+        return self.documents.merged(learned, kept, absorbed)
+
+    def merge_gain(self, state, kept, absorbed):
+        """What the terms of two components that follow from statistics gain by a merge."""
+        both = state.stats.reorder(np.array([kept, absorbed]))
+        gain = self.documents.bound(self.merge_learned(state.learned, kept, absorbed))
+        gain -= self.documents.bound(state.learned)
+        for part, sign in ((both.merge(0, 1), 1), (both, -1)):
+            gain += sign * self.observation.bound(part, self.observation.estimate(part))
+        return gain
 
 
-def _local_step(
-    chunk,
-    n_threads=1,
-    start=None,
-    *,
-    observation,
-    allocation,
-    counts,
-    factor,
-    topic_digamma,
-    keep_local,
-    scratch,
-):
-    """Fit the chunk's documents and sum their statistics; touches nothing it is given."""
-    n_threads = threads_for(chunk.data.size * counts.shape[1], n_threads)
-    words, local, word_ptr, occurrence = topic_words.index_words(chunk.indices, chunk.n_features)
-    rows = topic_words.topic_rows(
-        counts,
-        factor,
-        observation.prior,
-        words,
-        topic_digamma,
-        allocation.sparsity_level,
-        chunk.data.dtype,
-        n_threads,
-        scratch.array((len(words), counts.shape[1]), chunk.data.dtype),
-    )
-    want_mass = keep_local or allocation.learn
-    start = None if start is None else start.toarray()
-    index, resp, mass, report = allocation.fit_documents(
-        chunk, rows, local, start=start, want_mass=want_mass, n_threads=n_threads
-    )
-    if allocation.dense:
-        *table, log_weights = topic_stats.sum_by_word_dense(
-            chunk.indptr, word_ptr, occurrence, resp, rows[0], n_threads
+def _sum_items(items, index, resp, weight):
+    """Expected counts of items in components, and the sum of what bounds hold of their weights."""
+    n_threads = threads_for(items.counts.size * weight.shape[1])
+    if index.shape[1]:
+        *parts, log_weights = topic_stats.sum_by_word(
+            items.ptr, items.occurrence, index, resp, weight, n_threads
         )
     else:
-        *table, log_weights = topic_stats.sum_by_word(
-            word_ptr, occurrence, index, resp, rows[0], n_threads
+        *parts, log_weights = topic_stats.sum_by_word_dense(
+            items.indptr, items.ptr, items.occurrence, resp, weight, n_threads
         )
-    table = TopicCounts(words, *table)
-    n_tokens = _row_sums(chunk)
-    totals = report.sum(axis=0)
-    # The documents' bounds hold E[log phi] of these globals; without it they outlive the globals.
-    local_bound = totals[0] - log_weights.sum() + allocation.constant_bound(n_tokens).sum()
-    n_components = counts.shape[1]
-    gains = np.zeros(n_components), 0.0
-    if allocation.learn:
-        held = np.nonzero(mass)
-        gains = allocation.prior_gains(held[1], mass[held], n_tokens)
-    stats = SuffStats(
-        {
-            "word_topic": table,
-            "topic": np.bincount(table.topics, table.counts, minlength=n_components),
-            "prior_gain": gains[0],
-        },
-        AXES,
-        dict(
-            zip(
-                SCALARS,
-                (chunk.n_rows, n_tokens.sum(), local_bound, *totals[1:], gains[1]),
-                strict=True,
-            )
-        ),
-    )
-    return stats, csr_matrix(mass) if keep_local else None
+    rows = np.arange(len(weight), dtype=np.int32)
+    return SparseTable(rows, *parts, weight.shape), log_weights.sum()
 
 
-def _row_sums(chunk):
-    """Tokens of every document, in double."""
-    rows = np.repeat(np.arange(chunk.n_rows), np.diff(chunk.indptr))
-    return np.bincount(rows, chunk.data, minlength=chunk.n_rows)
+def occurrence_shares(items, index, resp, weight):
+    """Responsibilities of the occurrences, as CSR with those of the components kept."""
+    n, K = len(items.counts), weight.shape[1]
+    if index.shape[1]:
+        held = np.minimum.accumulate(index >= 0, axis=1)  # a list that is shorter ends with -1
+        indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
+        share = resp[held] / np.repeat(items.counts, held.sum(axis=1))
+        return sp.csr_array((share.astype(np.float64), index[held], indptr), shape=(n, K))
+    documents = np.repeat(np.arange(len(items.indptr) - 1), np.diff(items.indptr))
+    of_document = resp[n:, 0].reshape(-1, K).astype(np.float64)
+    share = weight[items.local] * of_document[documents]
+    return sp.csr_array(share / share.sum(axis=1, keepdims=True))
 
 
-class TopicTable:
-    """Fitted topics as the local step reads them, for the words of some documents.
-
-    Parameters
-    ----------
-    components : ndarray of shape (n_components, n_features)
-        Pseudo-counts of words in topics.
-    used : ndarray of shape (n_features,), bool
-        The words wanted.
-    sparsity_level : int
-        How many best topics to list for each word.
-    dtype : {np.float32, np.float64}
-        Type of the topics' weights.
-    n_threads : int, default=1
-        Number of OpenMP threads.
-    """
-
-    def __init__(self, components, used, sparsity_level, dtype, n_threads=1):
-        words = np.flatnonzero(used)
-        n_components = components.shape[0]
-        self.position = np.full(len(used), -1, dtype=np.int32)
-        self.position[words] = np.arange(len(words))
-        n_listed = sparsity_level if sparsity_level < n_components else 0
-        self.rows = (
-            np.empty((len(words), n_components), dtype),
-            np.empty((len(words), n_listed), np.int32),
-            np.empty((len(words), n_listed), dtype),
-        )
-        topic_digamma = psi(components.sum(axis=1, dtype=np.float64))
-        for start in range(0, len(words), WORD_BLOCK):  # no transposed copy of everything
-            block = slice(start, start + WORD_BLOCK)
-            counts = np.ascontiguousarray(components[:, words[block]].T, dtype=np.float64)
-            found = topic_words.topic_rows(
-                counts,
-                1.0,
-                np.broadcast_to(0.0, counts.shape),
-                np.arange(len(counts), dtype=np.int32),
-                topic_digamma,
-                sparsity_level,
-                dtype,
-                threads_for(counts.size, n_threads),
-            )
-            for whole, part in zip(self.rows, found, strict=True):
-                whole[block] = part
+def _tracked(track, share, counts, mass, alpha):
+    """What each merge costs in the terms that do not follow from added statistics."""
+    one, two = track.pairs.T
+    mass = mass.astype(np.float64)
+    gain = _log_rise(alpha[one] + alpha[two], mass[:, one] + mass[:, two])
+    gain -= _log_rise(alpha[one], mass[:, one]) + _log_rise(alpha[two], mass[:, two])
+    entropy = entropy_losses(share, counts.astype(np.float64), track.pairs)
+    return Tracked({"entropy": entropy, "weights": -gain})
 
 
-def infer_documents(chunk, n_threads=1, *, table, allocation):
-    """Expected topic counts of documents under fitted topics.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The documents.
-    n_threads : int, default=1
-        Number of OpenMP threads.
-    table : TopicTable
-        The topics of the documents' words.
-    allocation : DirichletTopics
-        The local step.
-
-    Returns
-    -------
-    mass : ndarray of shape (n_documents, n_components)
-        Expected topic counts, in the dtype of the chunk.
-    """
-    n_threads = threads_for(chunk.data.size * table.rows[0].shape[1], n_threads)
-    local = table.position[chunk.indices]
-    _, _, mass, _ = allocation.fit_documents(
-        chunk, table.rows, local, want_mass=True, n_threads=n_threads
-    )
-    return mass
+def _log_rise(alpha, mass):
+    """Sum over documents of log Gamma(alpha + mass) - log Gamma(alpha)."""
+    return (gammaln(alpha + mass) - gammaln(alpha)).sum(axis=0)

@@ -8,8 +8,10 @@ from scipy.special import gammaln, psi
 
 from sklearn_sparsepost._checks import MOST_COUNT
 from sklearn_sparsepost._kernels import mixture as kernels
-from sklearn_sparsepost._suffstats import TopicCounts
-from sklearn_sparsepost.observations import Observation
+from sklearn_sparsepost._kernels import topic_stats, topic_words
+from sklearn_sparsepost._models.observation import Observation
+from sklearn_sparsepost._run.threads import threads_for
+from sklearn_sparsepost._tables import PseudoCounts, SparseTable
 
 # Stands for the log of 0 in the maximum likelihood of bits.
 LEAST_LOG_BIT = np.log(1e-12)
@@ -18,6 +20,12 @@ LEAST_LOG_BIT = np.log(1e-12)
 def _log_beta(concentration):
     """Log normaliser of Dirichlet distributions whose parameters are on the last axis."""
     return gammaln(concentration).sum(axis=-1) - gammaln(concentration.sum(axis=-1))
+
+
+def _products_where(counts, log_p):
+    """Sum of counts times log-probabilities, where 0 log 0 is 0."""
+    held = counts > 0
+    return float(np.where(held, counts * np.where(held, log_p, 0), 0).sum())
 
 
 class _Discrete(Observation):
@@ -58,57 +66,91 @@ class _Discrete(Observation):
 
     def data_bound(self, stats, estimates):
         """E[log p(x | z, phi)], where 0 log 0 is 0."""
-        counts = self._counts(stats)
         log_p = self._log_probabilities(estimates["concentration"], False)
-        return float(np.where(counts > 0, counts * np.where(counts > 0, log_p, 0), 0).sum())
+        return _products_where(self._counts(stats), log_p)
 
     def prior_bound(self, estimates):
         """E[log p(phi) - log q(phi)]; of modes the prior's log density in the softmax basis."""
         if self.estimation == "ml":
             return 0.0
-        concentration = estimates["concentration"]
+        return self._prior_terms(self.prior, estimates["concentration"])
+
+    def _prior_terms(self, prior, concentration):
         log_p = self._log_probabilities(concentration, False)
-        value = -_log_beta(self.prior) + (self.prior * log_p).sum(axis=-1)
+        value = -_log_beta(prior) + (prior * log_p).sum(axis=-1)
         if self.estimation == "bayes":
             value = value + _log_beta(concentration) - (concentration * log_p).sum(axis=-1)
         return float(value.sum())
 
 
-class MultinomialCounts(_Discrete):
-    """Counts of features, phi_k ~ Dirichlet(prior), of CSR rows (paper 000, B.2).
+class Multinomial(_Discrete):
+    """Counts of features, phi_k ~ Dirichlet(prior_k), of CSR rows or of words (paper 000, B.2).
 
-    The statistic is ``counts``, expected counts of shape (n_components, n_features).
+    The statistics are ``feature_counts``, expected counts of shape (n_features, n_components), and
+    ``feature_total``, their sums over features.
+
+    Parameters
+    ----------
+    estimation : {"bayes", "map", "ml"}
+        Posterior distributions, their modes, or maximum likelihood.
+    prior : ndarray of shape (1, 1), (n_features, 1) or (n_features, n_components), float64
+        Pseudo-counts; not used by "ml".
+    n_features : int
+        Number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.models import Multinomial
+    >>> words = Multinomial("bayes", np.full((1, 1), 0.1), n_features=50)
+    >>> words.empty(3)["feature_counts"].shape
+    (50, 3)
     """
+
+    axes = {"feature_counts": 1}
+
+    def __init__(self, estimation, prior, n_features):
+        super().__init__(estimation, prior)
+        self.n_features = n_features
+
+    def priors(self):
+        """The pseudo-counts, if there are any."""
+        return {} if self.estimation == "ml" else {"feature_prior": self.prior[:, 0].copy()}
 
     def empty(self, n_components):
         """Statistics of no data."""
-        return {"counts": np.zeros((n_components, len(self.prior)))}
+        return {
+            "feature_counts": np.zeros((self.n_features, n_components)),
+            "feature_total": np.zeros(n_components),
+        }
 
     def summarise(self, rows, resp):
         """Sums of rows, stored sparsely."""
-        counts = (resp.T.tocsr() @ rows.astype(np.float64, copy=False)).tocsr()
-        return {
-            "counts": TopicCounts(
-                np.arange(counts.shape[0], dtype=np.int32),
-                counts.indptr.astype(np.int64),
-                counts.indices.astype(np.int32, copy=False),
-                counts.data,
-            )
-        }
+        rows = rows.astype(np.float64, copy=False)
+        return self._sums(SparseTable.of_csr((rows.T.tocsr() @ resp).tocsr()))
 
-    def _counts(self, stats):
-        return np.maximum(stats.value("counts"), 0)
+    @staticmethod
+    def _sums(counts):
+        # A copy, since statistics are added in place.
+        return {"feature_counts": counts, "feature_total": counts.column_sums.copy()}
 
     def estimate(self, stats):
-        """Prior plus counts."""
-        return {"concentration": self.prior + self._counts(stats)}
+        """Prior plus counts, not added up yet."""
+        counts = stats["feature_counts"]
+        found = PseudoCounts(self.prior, counts, stats.factor)
+        return {"concentration": found, "total": found.totals(stats.value("feature_total"))}
+
+    def _log_table(self, estimates, point):
+        """E[log phi] or log E[phi], features x components."""
+        concentration = estimates["concentration"].to_array()
+        return self._log_probabilities(concentration.T, point).T
 
     def table(self, estimates, dtype, *, point=False):
-        """Log-probabilities, words x components."""
-        log_p = self._log_probabilities(estimates["concentration"], point)
+        """Log-probabilities, features x components."""
         # Finite, since it is multiplied by counts.
         least = np.finfo(np.float32).min / (1e6 * MOST_COUNT)
-        return np.ascontiguousarray(np.maximum(log_p, least).T, dtype=dtype)
+        log_p = np.maximum(self._log_table(estimates, point), least)
+        return np.ascontiguousarray(log_p, dtype=dtype)
 
     def log_likelihood(self, rows, table):
         """One sparse product."""
@@ -121,11 +163,90 @@ class MultinomialCounts(_Discrete):
         terms = type(rows)((terms, rows.indices, rows.indptr), shape=rows.shape)
         return gammaln(totals + 1) - terms.sum(axis=1)
 
+    def data_bound(self, stats, estimates):
+        """E[log p(x | z, phi)], where 0 log 0 is 0."""
+        counts = np.maximum(stats.value("feature_counts"), 0)
+        return _products_where(counts, self._log_table(estimates, False))
+
+    def prior_bound(self, estimates):
+        """E[log p(phi) - log q(phi)]; of modes the prior's log density in the softmax basis."""
+        if self.estimation == "ml":
+            return 0.0
+        concentration = estimates["concentration"].to_array().T
+        prior = np.broadcast_to(estimates["concentration"].prior.T, concentration.shape)
+        return self._prior_terms(prior, concentration)
+
+    def bound(self, stats, estimates):
+        """Both at once: of posteriors most of their terms cancel.
+
+        Where q(phi) follows from `stats`, so that lambda = prior + counts, all terms in E[log phi]
+        do, and the difference of two Dirichlet normalisers is left.
+        """
+        if self.estimation != "bayes":
+            return super().bound(stats, estimates)
+        at = estimates["concentration"]
+        work = at.counts.size
+        terms = topic_stats.dirichlet_bound_terms(at.counts, at.factor, at.prior, threads_for(work))
+        prior_total, total = at.prior.sum(axis=0), estimates["total"]
+        value = terms.sum() + (gammaln(prior_total) - gammaln(total)).sum()
+        if at.counts is not stats["feature_counts"] or at.factor != stats.factor:
+            gap = topic_stats.dirichlet_gap_terms(
+                stats["feature_counts"],
+                stats.factor,
+                at.counts,
+                at.factor,
+                at.prior,
+                psi(total),
+                threads_for(work),
+            )
+            value += gap.sum()
+        return float(value)
+
+    def item_table(self, estimates, dtype):
+        """What the weights of words follow from, which are computed where they are wanted."""
+        if self.estimation != "bayes":
+            return self.table(estimates, dtype)
+        return estimates["concentration"], psi(estimates["total"])
+
+    def item_weights(self, items, table, level, dtype, out=None):
+        """The weights of words: of posteriors exp(E[log phi]) (paper 000, Eq. 10)."""
+        if self.estimation != "bayes":
+            return super().item_weights(items, table, level, dtype)
+        concentration, digamma = table
+        shape = len(items.words), concentration.shape[1]
+        return topic_words.topic_rows(
+            concentration.counts,
+            concentration.factor,
+            concentration.prior,
+            items.words,
+            digamma,
+            level,
+            dtype,
+            threads_for(shape[0] * shape[1]),
+            None if out is None else out(shape, dtype),
+        )
+
+    def item_base(self, items):
+        """None: a document is a sequence of words."""
+        return None
+
+    def summarise_items(self, items, resp):
+        """The words' own sums."""
+        return self._sums(resp.placed(items.words, self.n_features))
+
     def attributes(self, estimates):
         """Concentrations and expected probabilities."""
-        concentration = estimates["concentration"]
+        concentration = estimates["concentration"].to_array().T
         share = np.exp(self._log_probabilities(concentration, True))
         return {"concentration": concentration, "means": share}
+
+    def from_attributes(self, attributes):
+        """The estimates again."""
+        counts = np.ascontiguousarray(attributes["concentration"].T)
+        return {
+            "concentration": PseudoCounts(np.zeros((1, 1)), counts),
+            "total": counts.sum(axis=0),
+        }
 
     def draw(self, attributes, component, size, rng):
         """Draw counts of 100 in all."""
@@ -140,8 +261,18 @@ class Bernoulli(_Discrete):
 
     Parameters
     ----------
+    estimation : {"bayes", "map", "ml"}
+        Posterior distributions, their modes, or maximum likelihood.
     prior : ndarray of shape (n_features, 2)
-        Pseudo-counts of ones and of zeros.
+        Pseudo-counts of ones and of zeros; not used by "ml".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.models import Bernoulli
+    >>> bits = Bernoulli("bayes", np.ones((4, 2)))
+    >>> bits.empty(3)["ones"].shape
+    (3, 4)
     """
 
     def empty(self, n_components):

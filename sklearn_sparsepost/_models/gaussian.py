@@ -9,8 +9,8 @@ from scipy.special import gammaln, psi
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
 from sklearn_sparsepost._models.gaussian_search import LEAST_SHARE, GaussianSearch, padded
-from sklearn_sparsepost._run.chunks import map_slices
-from sklearn_sparsepost.observations import Observation
+from sklearn_sparsepost._models.observation import Observation
+from sklearn_sparsepost._run.threads import map_slices
 
 LOG_2PI = np.log(2 * np.pi)
 # The share of all data below which a component without a prior has none.
@@ -58,7 +58,6 @@ class _Gaussian(Observation):
         self.nu = degrees_of_freedom_prior if uses_prior else 0.0
         self.scale = covariance_prior if uses_prior else np.zeros_like(covariance_prior)
         self.reg_covar = reg_covar
-        self.rows_per_step = np.inf  # rows whose weights are asked for between two global steps
 
     def prepare(self, rows):
         """The rows, the origin subtracted."""
@@ -230,9 +229,7 @@ class FullGaussian(_Gaussian):
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
         factors = np.array(covariances, order="C")
-        found = map_slices(
-            lambda held: kernels.invert_factors(factors[held]), len(factors), self.n_jobs
-        )
+        found = map_slices(lambda held: kernels.invert_factors(factors[held]), len(factors))
         if not all(found):
             raise self._singular("covariances that are not positive definite")
         return factors
@@ -276,21 +273,13 @@ class FullGaussian(_Gaussian):
         return np.einsum("kij,kij->k", second @ factors, factors, optimize=True)
 
     def table(self, estimates, dtype, *, point=False):
-        """Constants, padded factors, whitened means, and what is to be settled."""
+        """Constants, padded factors and whitened means."""
         factors = estimates["precisions_cholesky"]
         offset = np.einsum("ki,kij->kj", estimates["means"], factors)
-        truncated = self.n_neighbors is not None and self.n_neighbors < len(factors)
-        searches = not (point or truncated) and GaussianSearch.pays(
-            len(factors), self.n_features, self.rows_per_step
-        )
         return {
             "constant": self._constant(estimates, point),
             "factors": padded(factors, dtype),
             "offset": padded(offset, dtype),
-            "search": None,
-            # What `settle` makes a search or neighbours of.
-            "estimates": estimates if searches else None,
-            "affinity": self._affinity(estimates) if truncated and not point else None,
         }
 
     def _affinity(self, estimates):
@@ -319,17 +308,18 @@ class FullGaussian(_Gaussian):
         kernels.all_weights(rows, factors, table["offset"], constant, out)
         return out
 
-    def settle(self, table, log_weights):
+    def settle(self, table, estimates, log_weights, *, n_rows=np.inf, n_neighbors=None):
         """Build the search if it pays, or find each component's neighbours."""
         constant = log_weights + table["constant"]
-        estimates, affinity = table.pop("estimates"), table.pop("affinity")
-        if estimates is not None:
-            share = np.exp(log_weights - log_weights.max())
-            table["search"] = GaussianSearch(estimates, constant, share / share.sum(), self.n_jobs)
-        if affinity is not None:
-            nearness = affinity + constant.astype(np.float32)
+        n_components = len(constant)
+        if n_neighbors is not None and n_neighbors < n_components:
+            nearness = self._affinity(estimates) + constant.astype(np.float32)
             np.fill_diagonal(nearness, np.finfo(np.float32).max)  # each is its own neighbour
-            table["neighbours"] = topl_weights(nearness, self.n_neighbors)[0]
+            return {**table, "neighbours": topl_weights(nearness, n_neighbors)[0]}
+        if not GaussianSearch.pays(n_components, self.n_features, n_rows):
+            return table
+        share = np.exp(log_weights - log_weights.max())
+        return {**table, "search": GaussianSearch(estimates, constant, share / share.sum())}
 
     def best(self, rows, table, log_weights, level, start=None):
         """The largest weights: of neighbours only, or most others ruled out, or of all."""
@@ -347,7 +337,7 @@ class FullGaussian(_Gaussian):
             )
             sort_by_index(index, weight)
             return index, weight
-        search = table["search"]
+        search = table.get("search")
         if search is None or level * LEAST_SHARE > len(log_weights):
             return super().best(rows, table, log_weights, level)
         white, far = search.coordinates(rows)

@@ -4,7 +4,7 @@ import numpy as np
 
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index
-from sklearn_sparsepost._run.chunks import map_slices
+from sklearn_sparsepost._run.threads import map_slices
 
 # The search pays from so many components and features on, so many rows a feature between two
 # global steps, and this many times more components than are kept.
@@ -32,11 +32,9 @@ class GaussianSearch:
         The largest weights that components can have.
     share : ndarray of shape (n_components,)
         What each component counts when the axes are found; any will do.
-    n_jobs : int or None
-        Threads over components.
     """
 
-    def __init__(self, estimates, constant, share, n_jobs):
+    def __init__(self, estimates, constant, share):
         means = estimates["means"]
         pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
         variances, axes = np.linalg.eigh(pooled)
@@ -47,7 +45,7 @@ class GaussianSearch:
         # By falling constants: what can be ruled out then comes last.
         order = np.argsort(-constant, kind="stable").astype(np.int32)
         factors = estimates["precisions_cholesky"][order]
-        parts = map_slices(lambda held: _triangular(turn @ factors[held]), len(factors), n_jobs)
+        parts = map_slices(lambda held: _triangular(turn @ factors[held]), len(factors))
         factors = np.concatenate(parts)
         offset = np.einsum("kdp,kd->kp", factors, (means @ self.whitening)[order])
         lanes, n_features = kernels.LANES, len(variances)

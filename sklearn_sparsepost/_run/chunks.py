@@ -1,40 +1,24 @@
-"""The fixed chunk plan, the dispatch of chunks to workers, and threads.
+"""Chunks: some rows of the data, ready for a kernel, and the plan of which rows these are.
 
-What a chunk holds depends on the data and the parameters, never on the number of workers, and
-results come back in the order of the chunks: so sums have the same bits on any backend.
+What a chunk holds depends on the data and the parameters, never on the number of workers: so sums
+have the same bits on any backend. Units are what is dealt to batches and chunks: rows, or groups of
+neighbouring rows.
 """
-
-import os
-import threading
-from contextlib import contextmanager
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
-from threadpoolctl import ThreadpoolController
-
-from sklearn_sparsepost._kernels._cpu import max_threads
 
 # Stored counts a chunk: small enough to stay in cache, large enough to hide the dispatch.
 CHUNK_SIZE = 1 << 17
 # Values and rows a chunk of a dense matrix: its statistics should cost little beside its rows.
 DENSE_CHUNK_SIZE = 1 << 19
 DENSE_CHUNK_ROWS = 1 << 13
-# Work below this is done before a second thread is awake.
-SMALL_WORK = 1 << 21
-# Components that a worker takes at a time.
-SLICE = 32
-# Below so many, threads take longer to start than to work.
-LEAST_SLICES = 12
-# Chunks a worker that are handed out together: results of no more than these wait to be summed.
-CHUNKS_AHEAD = 8
-# A batch is dealt in this many runs of neighbouring rows, so that sorted corpora are mixed.
+# A batch is dealt in this many runs of neighbouring units, so that sorted corpora are mixed.
 RUNS_PER_BATCH = 64
 
 
 class Chunk:
-    """Some rows of a CSR matrix of counts, ready for a kernel.
+    """Some rows of a CSR matrix of counts, each a group of its own: of words.
 
     Parameters
     ----------
@@ -48,14 +32,24 @@ class Chunk:
         Number of columns.
     weight : ndarray of shape (n_rows,), default=None
         Weights of the rows; None for 1.
+    numbers : ndarray of shape (n_rows,), default=None
+        Numbers of the rows in the data, by which random streams are keyed; by default from 0.
+
+    Attributes
+    ----------
+    start : object
+        What a local step kept of these rows, for the next one to start from; None for nothing.
     """
 
-    def __init__(self, indptr, indices, data, n_features, weight=None):
+    start = None
+
+    def __init__(self, indptr, indices, data, n_features, weight=None, numbers=None):
         self.indptr = indptr
         self.indices = indices
         self.data = data
         self.n_features = n_features
         self.weight = weight
+        self.numbers = np.arange(self.n_rows) if numbers is None else numbers
 
     @property
     def n_rows(self):
@@ -79,11 +73,25 @@ class DenseChunk:
         The rows, C-contiguous.
     weight : ndarray of shape (n_rows,), default=None
         Their weights; None for 1.
+    numbers : ndarray of shape (n_units,), default=None
+        Numbers of the units in the data, by which random streams are keyed; by default from 0.
+    indptr : ndarray of shape (n_groups + 1,), int64, default=None
+        Where each group of rows begins, from 0, and where the last one ends; None for no groups.
+
+    Attributes
+    ----------
+    start : object
+        What a local step kept of these rows, for the next one to start from; None for nothing.
     """
 
-    def __init__(self, rows, weight=None):
+    start = None
+
+    def __init__(self, rows, weight=None, numbers=None, indptr=None):
         self.rows = rows
         self.weight = weight
+        n_units = len(rows) if indptr is None else len(indptr) - 1
+        self.numbers = np.arange(n_units) if numbers is None else numbers
+        self.indptr = indptr
 
     @property
     def n_rows(self):
@@ -91,35 +99,51 @@ class DenseChunk:
         return self.rows.shape[0]
 
 
-def make_chunk(X, runs, dtype, weight=None):
-    """Read runs of rows of a matrix into a chunk: the only place that touches the data.
+def make_chunk(X, runs, dtype, weight=None, groups=None):
+    """Read runs of units of a matrix into a chunk: the only place that touches the data.
 
     Parameters
     ----------
     X : ndarray, csr_matrix or csr_array
         The data; may be memory-mapped and of any integer or float type.
     runs : list of (int, int)
-        First and past-the-last row of each run.
+        First and past-the-last unit of each run.
     dtype : dtype
         Type to compute in.
     weight : ndarray of shape (n_samples,), default=None
         Weights of all rows.
+    groups : ndarray of shape (n_groups + 1,), default=None
+        Where each group of rows of dense data begins: a unit is a group then, and else a row.
 
     Returns
     -------
     chunk : Chunk or DenseChunk
         The rows, in the order of `runs`; if sparse, with sorted columns and no duplicates.
     """
+    numbers = np.concatenate([np.arange(start, stop) for start, stop in runs])
+    indptr = None
+    if groups is not None:
+        indptr = _pointer([np.diff(groups[start : stop + 1]) for start, stop in runs])
+        runs = [(int(groups[start]), int(groups[stop])) for start, stop in runs]
     if weight is not None:
         weight = np.concatenate([weight[start:stop] for start, stop in runs])
-    if not sp.issparse(X):
-        spans = [X[start:stop] for start, stop in runs]
-        rows = spans[0] if len(spans) == 1 else np.concatenate(spans)
-        return DenseChunk(np.ascontiguousarray(rows, dtype=dtype), weight)
-    spans = [slice(int(X.indptr[start]), int(X.indptr[stop])) for start, stop in runs]
-    lengths = [np.diff(X.indptr[start : stop + 1]) for start, stop in runs]
+    if sp.issparse(X):
+        return _sparse_chunk(X, runs, dtype, weight, numbers)
+    spans = [X[start:stop] for start, stop in runs]
+    rows = spans[0] if len(spans) == 1 else np.concatenate(spans)
+    return DenseChunk(np.ascontiguousarray(rows, dtype=dtype), weight, numbers, indptr)
+
+
+def _pointer(lengths):
+    """Where units of given lengths, listed run by run, begin and end."""
     indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
     np.cumsum(np.concatenate(lengths), out=indptr[1:])
+    return indptr
+
+
+def _sparse_chunk(X, runs, dtype, weight, numbers):
+    spans = [slice(int(X.indptr[start]), int(X.indptr[stop])) for start, stop in runs]
+    indptr = _pointer([np.diff(X.indptr[start : stop + 1]) for start, stop in runs])
     if len(spans) == 1:  # no copy where the types fit
         indices = np.asarray(X.indices[spans[0]])
         data = np.asarray(X.data[spans[0]])
@@ -135,33 +159,48 @@ def make_chunk(X, runs, dtype, weight=None):
         rows.sum_duplicates()
         indptr = rows.indptr.astype(np.int64)
         indices, data = rows.indices.astype(np.int32, copy=False), rows.data
-    return Chunk(indptr, indices, data, X.shape[1], weight)
+    return Chunk(indptr, indices, data, X.shape[1], weight, numbers)
 
 
-def row_pointer(X):
-    """Where each row's entries begin and end, of dense data too; and entries a chunk."""
-    if sp.issparse(X):
-        return X.indptr, CHUNK_SIZE
-    width = max(X.shape[1], DENSE_CHUNK_SIZE // DENSE_CHUNK_ROWS)
-    return np.arange(X.shape[0] + 1) * width, DENSE_CHUNK_SIZE
-
-
-def split_rows(indptr, start, stop, size=CHUNK_SIZE):
-    """Cut rows start ... stop into runs of about `size` stored entries.
+def unit_pointer(X, groups=None):
+    """Where each unit's entries begin and end, and how many entries a chunk should have.
 
     Parameters
     ----------
-    indptr : ndarray of shape (n_rows + 1,)
-        Row pointer of the matrix.
+    X : ndarray, csr_matrix or csr_array
+        The data.
+    groups : ndarray of shape (n_groups + 1,), default=None
+        Where each group of rows begins.
+
+    Returns
+    -------
+    indptr : ndarray of shape (n_units + 1,)
+        The pointer.
+    size : int
+        Entries a chunk.
+    """
+    if sp.issparse(X):
+        return X.indptr, CHUNK_SIZE
+    width = max(X.shape[1], DENSE_CHUNK_SIZE // DENSE_CHUNK_ROWS)
+    return (np.arange(X.shape[0] + 1) if groups is None else groups) * width, DENSE_CHUNK_SIZE
+
+
+def split_units(indptr, start, stop, size=CHUNK_SIZE):
+    """Cut units start ... stop into runs of about `size` stored entries.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_units + 1,)
+        Where each unit's entries begin.
     start, stop : int
-        First and past-the-last row.
+        First and past-the-last unit.
     size : int, default=CHUNK_SIZE
-        Entries a run; a longer row is a run of its own.
+        Entries a run; a longer unit is a run of its own.
 
     Returns
     -------
     runs : list of (int, int)
-        Neighbouring runs of rows that cover start ... stop, none empty.
+        Neighbouring runs of units that cover start ... stop, none empty.
     """
     first, last = int(indptr[start]), int(indptr[stop])
     cuts = np.searchsorted(indptr[start : stop + 1], np.arange(first + size, last, size))
@@ -169,35 +208,25 @@ def split_rows(indptr, start, stop, size=CHUNK_SIZE):
     return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
 
 
-def whole_plan(X):
-    """All rows as one batch, in order."""
-    return [[run] for run in split_rows(*_whole(X))]
-
-
-def _whole(X):
-    indptr, size = row_pointer(X)
-    return indptr, 0, X.shape[0], size
-
-
-def deal_rows(n_rows, n_batches, rng):
-    """Deal rows to batches of nearly equal size, in runs, at random.
+def deal_units(n_units, n_batches, rng):
+    """Deal units to batches of nearly equal size, in runs, at random.
 
     Parameters
     ----------
-    n_rows : int
-        Number of rows.
+    n_units : int
+        Number of units.
     n_batches : int
-        Number of batches, at most `n_rows`.
+        Number of batches, at most `n_units`.
     rng : numpy.random.Generator
         Source of the order.
 
     Returns
     -------
     batches : list of list of (int, int)
-        For each batch its runs of rows, ascending.
+        For each batch its runs of units, ascending.
     """
-    n_runs = min(n_rows, n_batches * RUNS_PER_BATCH)
-    edges = np.linspace(0, n_rows, n_runs + 1).astype(np.int64)
+    n_runs = min(n_units, n_batches * RUNS_PER_BATCH)
+    edges = np.linspace(0, n_units, n_runs + 1).astype(np.int64)
     order = rng.permutation(n_runs)
     return [
         [(int(edges[r]), int(edges[r + 1])) for r in np.sort(part)]
@@ -205,14 +234,27 @@ def deal_rows(n_rows, n_batches, rng):
     ]
 
 
-def cut_batch(X, runs, size=None):
-    """Cut a batch's runs into chunks of about `size` entries, each a list of runs."""
-    indptr, usual = row_pointer(X)
-    size = usual if size is None else size
+def cut_batch(indptr, runs, size):
+    """Cut a batch's runs into chunks of about `size` entries, each a list of runs.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_units + 1,)
+        Where each unit's entries begin.
+    runs : list of (int, int)
+        First and past-the-last unit of each run.
+    size : int
+        Entries a chunk; a longer unit is a chunk of its own.
+
+    Returns
+    -------
+    chunks : list of list of (int, int)
+        For each chunk its runs.
+    """
     pieces, current, held = [], [], 0
     for start, stop in runs:
         entries = int(indptr[stop]) - int(indptr[start])
-        for run in [(start, stop)] if entries <= size else split_rows(indptr, start, stop, size):
+        for run in [(start, stop)] if entries <= size else split_units(indptr, start, stop, size):
             entries = int(indptr[run[1]]) - int(indptr[run[0]])
             if current and held + entries > size:
                 pieces.append(current)
@@ -222,221 +264,20 @@ def cut_batch(X, runs, size=None):
     return [*pieces, current] if current else pieces
 
 
-class _Process:
-    """What is known of this process."""
-
-    forked = False  # from one that may have used OpenMP
-
-
-def _after_fork():
-    """In the child: OpenMP's threads stayed behind, and who waits for them waits forever."""
-    _Process.forked = True
-    _BLAS.__init__()  # nobody here holds its lock
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-def most_threads():
-    """Threads that this process may use: OMP_NUM_THREADS, or one a core; one if it was forked."""
-    if _Process.forked:
-        return 1
-    return max_threads() if os.environ.get("OMP_NUM_THREADS") else min(max_threads(), cpu_count())
-
-
-def local_threads(n_jobs=None):
-    """Threads of what runs in this process: as many as `n_jobs` says, and all if it says nothing.
+def row_sums(indptr, data):
+    """Sums of the entries of each row, in double.
 
     Parameters
     ----------
-    n_jobs : int, default=None
-        The estimator's parameter; None is what `joblib.parallel_config` says, if anything.
+    indptr : ndarray of shape (n_rows + 1,)
+        Where each row's entries begin.
+    data : ndarray of shape (nnz,)
+        The entries.
 
     Returns
     -------
-    n_threads : int
-        At least 1, and no more than :func:`most_threads`.
+    sums : ndarray of shape (n_rows,), float64
+        The sums.
     """
-    wanted = effective_n_jobs(n_jobs)
-    return most_threads() if n_jobs is None and wanted == 1 else min(wanted, most_threads())
-
-
-def share_cores(n_jobs, n_chunks, threaded):
-    """How many workers take chunks, and how many threads each has.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        The estimator's parameter.
-    n_chunks : int
-        How many chunks there are.
-    threaded : bool
-        Whether kernels use threads of their own inside a chunk.
-
-    Returns
-    -------
-    n_workers, n_threads : int
-        Their product is no more than what `n_jobs` says.
-    """
-    n_cores = effective_n_jobs(n_jobs)
-    if n_jobs is None and n_cores == 1:  # nobody has said anything: all cores of this machine
-        n_cores = most_threads()
-        if threaded:
-            return 1, n_cores
-    n_workers = max(1, min(n_cores, n_chunks))
-    return n_workers, n_cores // n_workers
-
-
-class _SingleBlas:
-    """Counts who wants BLAS on one thread, since its limit belongs to the whole process."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.holders = 0
-        self.controller = self.limit = None
-
-    @contextmanager
-    def held(self):
-        """BLAS on one thread, in this process, until the last holder has left."""
-        with self.lock:
-            if not self.holders:
-                self.controller = self.controller or ThreadpoolController()
-                with self._obeyed():
-                    # What scikit-learn computes for us may use OpenMP, too.
-                    api = None if _Process.forked else "blas"
-                    self.limit = self.controller.limit(limits=1, user_api=api)
-            self.holders += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.holders -= 1
-                if not self.holders:
-                    with self._obeyed():
-                        self.limit.restore_original_limits()
-
-    @contextmanager
-    def _obeyed(self):
-        """Have threadpoolctl set limits from any thread: since 3.8 the first one alone may."""
-        self._forget_thread()
-        try:
-            yield
-        finally:
-            self._forget_thread()
-
-    def _forget_thread(self):
-        for library in self.controller.lib_controllers:
-            if hasattr(library, "clear_controlling_thread"):
-                library.clear_controlling_thread(force=True)
-
-
-_BLAS = _SingleBlas()
-
-
-def single_blas():
-    """A context in which BLAS has one thread: its sums then have the same bits everywhere."""
-    return _BLAS.held()
-
-
-class Scratch(threading.local):
-    """Memory of a thread that is used again and again: new pages cost more than the work does."""
-
-    def __init__(self):
-        self.buffer = np.empty(0, dtype=np.uint8)
-
-    def array(self, shape, dtype):
-        """An array with any contents, valid until the next call."""
-        n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        if n_bytes > self.buffer.nbytes:
-            self.buffer = None  # before the larger one
-            self.buffer = np.empty(n_bytes + n_bytes // 8, dtype=np.uint8)
-        return self.buffer[:n_bytes].view(dtype).reshape(shape)
-
-    def __reduce__(self):
-        return Scratch, ()
-
-
-def threads_for(work, n_threads):
-    """All threads, or one if the work (in multiplications or so) is not worth waking them."""
-    return n_threads if work > SMALL_WORK else 1
-
-
-def map_slices(function, n, n_jobs=None):
-    """Call ``function(slice)`` on slices that cover range(n), results in order.
-
-    Parameters
-    ----------
-    function : callable
-        Releases the GIL for most of its time.
-    n : int
-        How many there are.
-    n_jobs : int, default=None
-        Threads, as joblib reads it.
-
-    Returns
-    -------
-    results : list
-        What `function` returned. The slices do not depend on `n_jobs`.
-    """
-    slices = [slice(first, first + SLICE) for first in range(0, n, SLICE)]
-    n_threads = local_threads(n_jobs)
-    if len(slices) < LEAST_SLICES or n_threads == 1:
-        return [function(held) for held in slices]
-    return Parallel(n_jobs=n_threads, require="sharedmem")(delayed(function)(s) for s in slices)
-
-
-def _on_worker(function, chunk, n_threads, option):
-    """Call a function of a chunk where it runs, with no more threads than are there."""
-    return function(chunk, min(n_threads, most_threads()), **option)
-
-
-def run_chunks(function, X, chunks, dtype, n_jobs=None, *, weight=None, starts=None, threaded=True):
-    """Call ``function(chunk, n_threads)`` on every chunk, results in order.
-
-    Parameters
-    ----------
-    function : callable
-        Pure and picklable.
-    X : ndarray, csr_matrix or csr_array
-        The data.
-    chunks : list of list of (int, int)
-        Runs of rows of each chunk.
-    dtype : dtype
-        Type to compute in.
-    n_jobs : int, default=None
-        Cores, as joblib reads it, and all if nobody says anything; workers are threads unless
-        `joblib.parallel_config` names a backend.
-    weight : ndarray of shape (n_samples,), default=None
-        Weights of the rows.
-    starts : list, default=None
-        For each chunk what to hand to `function` as `start`.
-    threaded : bool, default=True
-        Whether `function` itself makes use of threads.
-
-    Yields
-    ------
-    result : object
-        What `function` returned.
-    """
-    n_workers, n_threads = share_cores(n_jobs, len(chunks), threaded)
-    options = [{}] * len(chunks) if starts is None else [{"start": start} for start in starts]
-    if n_workers <= 1:
-        for runs, option in zip(chunks, options, strict=True):
-            yield _on_worker(function, make_chunk(X, runs, dtype, weight), n_threads, option)
-        return
-    streams = getattr(get_active_backend(prefer="threads")[0], "supports_return_generator", False)
-    # Some chunks a worker at a time, so that results do not pile up before they are summed.
-    step = CHUNKS_AHEAD * n_workers
-    options_of_joblib = {"return_as": "generator"} if streams else {}
-    # BLAS is held here, too, or it would be let go and caught again between chunks.
-    if effective_n_jobs(n_jobs) == 1:
-        n_jobs = n_workers
-    with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options_of_joblib) as parallel:
-        for first in range(0, len(chunks), step):
-            yield from parallel(
-                delayed(_on_worker)(function, make_chunk(X, runs, dtype, weight), n_threads, option)
-                for runs, option in zip(
-                    chunks[first : first + step], options[first : first + step], strict=True
-                )
-            )
+    n_rows = len(indptr) - 1
+    return np.bincount(np.repeat(np.arange(n_rows), np.diff(indptr)), data, minlength=n_rows)

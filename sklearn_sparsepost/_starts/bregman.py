@@ -1,40 +1,16 @@
-"""The first topics: Bregman k-means++ for counts, anchor words, random.
-
-All return expected counts of words in topics, V x K, without the prior.
-"""
+"""First topics by Bregman k-means++, as expected counts of words in topics, without the prior."""
 
 import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
-from sklearn_sparsepost._run.chunks import single_blas
+from sklearn_sparsepost._run.chunks import row_sums
+from sklearn_sparsepost._starts import helpers
 
-# About this many bytes of scratch at a time in the passes over all documents.
-BLOCK_BYTES = 32 * 2**20
 # Draws a centre, times the square of the number of documents.
 MANY_TRIALS = 256 * 20_000**2
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
-
-
-def random_topics(n_features, n_components, rng):
-    """Gamma(100, 1/100) noise around 1: the usual start, poor for many topics.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of words, V.
-    n_components : int
-        Number of topics, K.
-    rng : np.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    counts : ndarray of shape (n_features, n_components), float64
-        The first statistics.
-    """
-    return rng.gamma(100.0, 0.01, size=(n_features, n_components))
 
 
 def bregman_kmeans_plusplus(
@@ -100,16 +76,16 @@ def bregman_kmeans_plusplus(
        SODA 2007.
     """
     rng = np.random.default_rng(random_state)
-    X = _canonical(X)
+    X = helpers.canonical(X)
     smoothing = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), X.shape[1])
-    sample = _subset(X, max_samples, rng)
+    sample = helpers.subset(X, max_samples, rng)
     if n_local_trials is None:
         n_local_trials = int(np.clip(MANY_TRIALS // max(sample.shape[0], 1) ** 2, 8, 256))
     _, labels = _choose_centres(sample, n_clusters, smoothing, n_local_trials, n_scored, rng)
     counts = _sum_by_label(sample, labels, n_clusters)
     for step in range(n_refine):
         documents = X if step == n_refine - 1 else sample
-        labels = _nearest(documents, counts, smoothing)
+        labels = nearest(documents, counts, smoothing)
         counts = _sum_by_label(documents, labels, n_clusters)
     return labels, counts.T.tocsr().toarray()
 
@@ -127,12 +103,12 @@ class _Divergence:
     def __init__(self, X, smoothing):
         self.smoothing = smoothing
         self.smoothing_total = smoothing.sum()
-        self.tokens = _row_sums(X, X.data)
+        self.tokens = row_sums(X.indptr, X.data)
         by_word = X.T.tocsr()
         self.by_word = by_word.indptr, by_word.indices, by_word.data
-        rows = _row_of_entry(X)
+        rows = helpers.row_of_entry(X)
         terms = np.log(X.data / self.tokens[rows]) - np.log(smoothing)[X.indices]
-        self.constant = _row_sums(X, X.data * terms)
+        self.constant = row_sums(X.indptr, X.data * terms)
 
     def __call__(self, words, counts):
         """Divergences, (n_samples,), to the centre with these counts of these words."""
@@ -145,7 +121,7 @@ class _Divergence:
 
     def to_itself(self, X):
         """Divergence of each of the documents to itself as a centre."""
-        gain = _row_sums(X, X.data * np.log1p(X.data / self.smoothing[X.indices]))
+        gain = row_sums(X.indptr, X.data * np.log1p(X.data / self.smoothing[X.indices]))
         return self.constant + self.tokens * np.log(self.tokens + self.smoothing_total) - gain
 
 
@@ -182,7 +158,7 @@ class _Gains:
         self.scored = scored
         self.constant = at.constant
         by_word, documents, counts = at.by_word
-        totals = _row_sums(X, X.data) + smoothing.sum()
+        totals = row_sums(X.indptr, X.data) + smoothing.sum()
         single = np.float32
         self.static = (
             by_word,
@@ -246,7 +222,7 @@ def _draw(weight, size, rng):
 # ---------------------------------------------------------------------------- hard assignment
 
 
-def _nearest(X, counts, smoothing):
+def nearest(X, counts, smoothing):
     """The cluster of least divergence of each document; clusters without words get none.
 
     `counts` is CSR, clusters x words; ties go to the first cluster.
@@ -259,7 +235,7 @@ def _nearest(X, counts, smoothing):
     for start in range(0, len(filled), TOPIC_BLOCK):
         block = filled[start : start + TOPIC_BLOCK]
         table = _log_topics(counts[block], smoothing)
-        for rows in _row_blocks(X.shape[0], 4 * len(block)):
+        for rows in helpers.row_blocks(X.shape[0], 4 * len(block)):
             score = X[rows] @ table
             winner = score.argmax(axis=1)
             value = score[np.arange(len(score)), winner]
@@ -291,18 +267,18 @@ def sum_of_nearest(parts, counts, *, smoothing=0.03):
     smoothing = np.full(n_features, smoothing)
     total = np.zeros((n_features, n_clusters))
     for part in parts:
-        X = _canonical(part)
-        found = _sum_by_label(X, _nearest(X, clusters, smoothing), n_clusters)
-        total[found.indices, _row_of_entry(found)] += found.data
+        X = helpers.canonical(part)
+        found = _sum_by_label(X, nearest(X, clusters, smoothing), n_clusters)
+        total[found.indices, helpers.row_of_entry(found)] += found.data
     return total
 
 
 def _log_topics(counts, smoothing):
     """log((c_kv + s_v) / sum_u (c_ku + s_u)), words x clusters, float32, from CSR counts."""
     table = np.empty((counts.shape[1], counts.shape[0]), dtype=np.float32)
-    log_total = np.log(_row_sums(counts, counts.data) + smoothing.sum())
+    log_total = np.log(row_sums(counts.indptr, counts.data) + smoothing.sum())
     np.subtract.outer(np.log(smoothing), log_total, out=table, casting="same_kind")
-    rows = _row_of_entry(counts)
+    rows = helpers.row_of_entry(counts)
     table[counts.indices, rows] = np.log(counts.data + smoothing[counts.indices]) - log_total[rows]
     return table
 
@@ -312,203 +288,3 @@ def _sum_by_label(X, labels, n_clusters):
     n = X.shape[0]
     member = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(n_clusters, n))
     return sp.csr_array(member @ X)
-
-
-# ---------------------------------------------------------------------------- anchor words
-
-
-def anchor_words(
-    X,
-    n_components,
-    *,
-    min_df=None,
-    n_projections=1000,
-    max_iter=100,
-    tol=1e-4,
-    random_state=None,
-):
-    r"""Topics from anchor words: separable factorisation of word co-occurrences.
-
-    Each topic is thought to have an anchor: a word that no other topic uses [1]_. Then every word's
-    row of the row-normalised co-occurrence matrix is a mixture of the anchors' rows,
-
-    .. math:: \bar Q_i = \sum_k C_{ik} \bar Q_{s_k}, \quad C_{ik} = p(topic\ k | word\ i).
-
-    Anchors are the words farthest from the span of those before (Alg. 4 of [1]_); C is found by
-    least squares on the simplex (Alg. 3, RecoverL2).
-
-    Parameters
-    ----------
-    X : csr_matrix or csr_array of shape (n_samples, n_features)
-        Non-negative counts. Documents of fewer than two tokens say nothing of co-occurrence.
-    n_components : int
-        Number of topics, K. Topics for which no anchor is left stay empty.
-    min_df : int, default=None
-        An anchor is in at least so many documents. By default 10, or a thousandth of the documents
-        if that is more; if too few words are, in 1.
-    n_projections : int, default=1000
-        Rows of co-occurrences longer than five times this are randomly projected to this length.
-    max_iter : int, default=100
-        The most iterations of accelerated projected gradient.
-    tol : float, default=1e-4
-        The iterations stop once no weight moves by more.
-    random_state : int or np.random.Generator
-        Source of the projection.
-
-    Returns
-    -------
-    counts : ndarray of shape (n_features, n_components), float64, C-contiguous
-        Each word's total count, shared between topics as C says.
-
-    References
-    ----------
-    .. [1] S. Arora, R. Ge, Y. Halpern, D. Mimno, A. Moitra, D. Sontag, Y. Wu and M. Zhu, "A
-       practical algorithm for topic modeling with provable guarantees", ICML 2013.
-    """
-    rng = np.random.default_rng(random_state)
-    X = _canonical(X)
-    total = np.bincount(X.indices, X.data, minlength=X.shape[1])
-    counts = np.zeros((X.shape[1], n_components))
-    with single_blas():  # the bits may depend on the threads
-        rows, seen = _cooccurrence(X, n_projections, rng)
-        anchors = _find_anchors(rows, _candidates(X, seen, n_components, min_df), n_components)
-        if len(anchors):
-            weights = _simplex_least_squares(rows, rows[anchors], max_iter, tol)
-            counts[:, : len(anchors)] = weights * (total / weights.sum(axis=1))[:, None]
-        elif X.nnz:  # no two tokens meet anywhere: one topic of everything
-            counts[:, 0] = total
-    return counts
-
-
-def _cooccurrence(X, n_projections, rng):
-    """Row-normalised co-occurrences, float32, perhaps projected; and which words have any.
-
-    Q = H'H - diag(h), H_dv = x_dv / sqrt(N_d (N_d - 1)), h_v = sum_d x_dv / (N_d (N_d - 1)): a
-    token does not meet itself, which makes Q unbiased (Arora et al. 2013, supplement).
-    """
-    tokens = _row_sums(X, X.data)
-    X, tokens = X[tokens >= 2], tokens[tokens >= 2]
-    scale = 1 / (tokens * (tokens - 1))
-    rows = _row_of_entry(X)
-    itself = np.bincount(X.indices, X.data * scale[rows], minlength=X.shape[1])
-    H = sp.csr_array((X.data * np.sqrt(scale)[rows], X.indices, X.indptr), shape=X.shape)
-    by_word = H.T.tocsr()
-    row_sum = by_word @ _row_sums(H, H.data) - itself
-    seen = row_sum > 1e-12 * max(row_sum.max(initial=0), 1e-300)
-    V = X.shape[1]
-    if 5 * n_projections >= V:
-        Q = (by_word @ H).toarray()
-        Q[np.diag_indices(V)] -= itself
-        Q = Q.astype(np.float32)
-    else:
-        Q = np.empty((V, n_projections), dtype=np.float32)
-        H32, by_word32 = H.astype(np.float32), by_word.astype(np.float32)
-        for columns in _row_blocks(n_projections, 4 * (V + X.shape[0])):
-            width = columns.stop - columns.start
-            noise = rng.standard_normal((V, width), dtype=np.float32)
-            noise *= np.float32(n_projections**-0.5)
-            Q[:, columns] = by_word32 @ (H32 @ noise) - itself.astype(np.float32)[:, None] * noise
-    Q[~seen] = 0
-    Q /= np.where(seen, row_sum, 1)[:, None].astype(np.float32)
-    return Q, seen
-
-
-def _candidates(X, seen, n_components, min_df):
-    """Words that may be anchors: those of enough documents."""
-    df = np.bincount(X.indices, minlength=X.shape[1])
-    if min_df is None:
-        min_df = max(10, X.shape[0] // 1000)
-    frequent = np.flatnonzero(seen & (df >= min_df))
-    return frequent if len(frequent) >= n_components else np.flatnonzero(seen)
-
-
-def _find_anchors(rows, candidates, n_anchors):
-    """Words farthest from the span of those before: stable Gram-Schmidt (Arora 2013, Alg. 4)."""
-    points = rows[candidates]
-    remaining = np.einsum("ij,ij->i", points, points, dtype=np.float64)
-    # Beyond rounding errors of float32 nothing is left to span.
-    smallest = 1e-6 * remaining.max(initial=0)
-    basis = np.empty((n_anchors, rows.shape[1]))
-    anchors = []
-    while len(anchors) < min(n_anchors, len(candidates)):
-        far = int(np.argmax(remaining))
-        if remaining[far] <= smallest:
-            break
-        direction = points[far].astype(np.float64)
-        done = basis[: len(anchors)]
-        for _ in range(2):  # once is not orthogonal to working precision
-            direction -= done.T @ (done @ direction)
-        direction /= np.linalg.norm(direction)
-        basis[len(anchors)] = direction
-        anchors.append(far)
-        remaining -= np.square(points @ direction.astype(np.float32), dtype=np.float64)
-        remaining[far] = 0
-    return candidates[np.array(anchors, dtype=np.intp)]
-
-
-def _simplex_least_squares(targets, basis, max_iter, tol):
-    """Rows of convex weights whose mixtures of `basis` are nearest to `targets` (RecoverL2).
-
-    Accelerated projected gradient (Beck and Teboulle 2009), all rows at once, in float32.
-    """
-    gram = basis @ basis.T
-    step = np.float32(1 / np.linalg.eigvalsh(gram.astype(np.float64))[-1])
-    pull = targets @ basis.T
-    weights = np.full(pull.shape, 1 / len(basis), dtype=np.float32)
-    ahead, momentum = weights, 1.0
-    for _ in range(max_iter):
-        new = _project_to_simplex(ahead - step * (ahead @ gram - pull))
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        moved = new - weights
-        ahead = new + np.float32((momentum - 1) / following) * moved
-        weights, momentum = new, following
-        if np.abs(moved).max() < tol:
-            break
-    return weights.astype(np.float64)
-
-
-def _project_to_simplex(points):
-    """Each row's nearest point with entries >= 0 that sum to 1 (Duchi et al. 2008, Fig. 1)."""
-    ordered = -np.sort(-points, axis=1)
-    rank = np.arange(1, points.shape[1] + 1, dtype=points.dtype)
-    excess = (np.cumsum(ordered, axis=1) - 1) / rank
-    last = np.count_nonzero(ordered > excess, axis=1) - 1
-    return np.maximum(points - np.take_along_axis(excess, last[:, None], axis=1), 0)
-
-
-# ---------------------------------------------------------------------------- sparse helpers
-
-
-def _canonical(X):
-    """CSR of float64 counts with neither duplicates nor stored zeros; the input stays as it is."""
-    data = X.data.astype(np.float64)
-    X = sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
-    if not X.has_canonical_format or not data.all():
-        X = X.copy()
-        X.sum_duplicates()
-        X.eliminate_zeros()
-    return X
-
-
-def _subset(X, size, rng):
-    """At most `size` documents, drawn at random, in their order."""
-    if X.shape[0] <= size:
-        return X
-    return X[np.sort(rng.choice(X.shape[0], size, replace=False))]
-
-
-def _row_of_entry(X):
-    """The row that each stored entry is in."""
-    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-
-
-def _row_sums(X, data):
-    """Sums of `data`, one an entry of `X`, by row; exact zeros for empty rows."""
-    return np.bincount(_row_of_entry(X), data, minlength=X.shape[0])
-
-
-def _row_blocks(n, bytes_a_row):
-    """Slices that cover range(n), each of about BLOCK_BYTES."""
-    size = max(1, BLOCK_BYTES // max(1, bytes_a_row))
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))

@@ -1,19 +1,17 @@
 """Where a fit of a mixture begins: moments of the data, and the first responsibilities."""
 
-from functools import partial
-
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 
 from sklearn_sparsepost._checks import MOST_VALUE, number_array
-from sklearn_sparsepost._run.chunks import make_chunk, single_blas, whole_plan
-from sklearn_sparsepost._starts import bregman as seeding
+from sklearn_sparsepost._models.contract import Globals
+from sklearn_sparsepost._run.threads import single_blas
+from sklearn_sparsepost._starts import bregman, helpers
 
 # Of more rows than this, a random part begins. Random responsibilities are this many at most.
 START_ROWS = 50_000
-START_SIZE = 1 << 22
 # k-means++ chooses among this many rows, or so many a component.
 SEED_ROWS, SEEDS_EACH = 10_000, 5
 # Pseudo-counts a feature where counts are compared with probabilities.
@@ -39,30 +37,27 @@ def data_moments(corpus, assume_centered, covariance_type):
     covariance : ndarray
         The covariance, of weights that count repetitions.
     """
-    plan = whole_plan(corpus.X)
-    sums = list(corpus.map(_weighted_sum, plan))
+    sums = list(corpus.map(_weighted_sum, None))
     total = sum(weight for weight, _ in sums)
     mean = sum(part for _, part in sums) / total
     around = np.zeros_like(mean) if assume_centered else mean
-    step = partial(_scatter, around=around, full=covariance_type == "full")
-    covariance = sum(corpus.map(step, plan))
+    globals_ = Globals(around=around, full=covariance_type == "full")
+    covariance = sum(corpus.map(_scatter, globals_))
     # Weights that sum to less than 2 count no repetitions.
     covariance = covariance / (total if assume_centered or total < 2 else total - 1)
     return mean, covariance.mean() if covariance_type == "spherical" else covariance
 
 
-def _weighted_sum(chunk, n_threads=1):
+def _weighted_sum(chunk, globals_, key=None):
     weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-    with single_blas():
-        return weight.sum(), weight @ chunk.rows.astype(np.float64, copy=False)
+    return weight.sum(), weight @ chunk.rows.astype(np.float64, copy=False)
 
 
-def _scatter(chunk, n_threads=1, *, around, full):
-    gap = chunk.rows - around
+def _scatter(chunk, globals_, key=None):
+    gap = chunk.rows - globals_.around
     if chunk.weight is not None:
         gap *= np.sqrt(chunk.weight)[:, None]
-    with single_blas():
-        return gap.T @ gap if full else (gap**2).sum(axis=0)
+    return gap.T @ gap if globals_.full else (gap**2).sum(axis=0)
 
 
 def first_responsibilities(corpus, n_components, init_params, means_init, rng):
@@ -92,14 +87,14 @@ def first_responsibilities(corpus, n_components, init_params, means_init, rng):
     share : float
         The rows' share of the whole weight.
     """
-    n_samples, dtype = corpus.n_samples, corpus.dtype
+    n_samples = corpus.n_samples
     random = init_params == "random" and means_init is None
-    size = max(START_SIZE // n_components, 4 * n_components) if random else START_ROWS
+    size = max(helpers.START_SIZE // n_components, 4 * n_components) if random else START_ROWS
     runs = [(0, n_samples)]
     if n_samples > size:
         held = np.sort(rng.choice(n_samples, size, replace=False))
         runs = [(int(row), int(row) + 1) for row in held]
-    chunk = make_chunk(corpus.X, runs, dtype, corpus.weight)
+    chunk = corpus.chunk(runs)
     weight, rows = chunk.weight, chunk.rows
     share = 1.0
     if len(runs) > 1:
@@ -123,14 +118,14 @@ def _labels(rows, n_components, init_params, means_init, weight, rng):
         means = number_array(means_init, "means_init", shapes, 0 if sparse else -most, most)
         if sparse:
             smoothing = np.full(shape[1], SMOOTHING)
-            return seeding._nearest(rows, sp.csr_array(means * rows.sum()), smoothing)
+            return bregman.nearest(rows, sp.csr_array(means * rows.sum()), smoothing)
     else:
         if sparse:
             if init_params != "k-means++":
                 raise ValueError(f"init_params={init_params!r} is for dense observations")
             held = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
             labels = np.zeros(rows.shape[0], dtype=np.intp)  # what weighs nothing may be anywhere
-            labels[held] = seeding.bregman_kmeans_plusplus(
+            labels[held] = bregman.bregman_kmeans_plusplus(
                 rows[held], n_components, random_state=rng
             )[0]
             return labels

@@ -5,11 +5,9 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsepost._checks import MOST_COUNT, number_array
-from sklearn_sparsepost._run.chunks import deal_rows, make_chunk, single_blas
-from sklearn_sparsepost._starts import bregman as seeding
-
-# Stored counts that a start works on at a time: of more, a random part chooses the topics.
-START_SIZE = 1 << 22
+from sklearn_sparsepost._run.chunks import deal_units, make_chunk
+from sklearn_sparsepost._run.threads import single_blas
+from sklearn_sparsepost._starts import anchors, bregman, helpers
 
 
 def first_counts(X, n_components, init, prior, dtype, rng):
@@ -39,20 +37,40 @@ def first_counts(X, n_components, init, prior, dtype, rng):
     if not isinstance(init, str):
         return _counts_of_array(X, K, init, prior)
     if init == "random":
-        noise = seeding.random_topics(n_features, K, rng)
+        noise = _random_topics(n_features, K, rng)
         counts = np.maximum(noise - np.broadcast_to(prior, (K, n_features)).T, 0)
     else:
         parts = _start_parts(X, rng)
         sample = _read_part(X, parts[0], dtype)
         if init == "anchor":
             share = sample.shape[0] / X.shape[0]
-            counts = seeding.anchor_words(sample, K, random_state=rng) / share
+            counts = anchors.anchor_words(sample, K, random_state=rng) / share
         else:
-            counts = seeding.bregman_kmeans_plusplus(sample, K, random_state=rng)[1]
+            counts = bregman.bregman_kmeans_plusplus(sample, K, random_state=rng)[1]
             if len(parts) > 1:  # the words that the sample lacks matter as much as its own
                 every = (_read_part(X, runs, dtype) for runs in parts)
-                counts = seeding.sum_of_nearest(every, counts)
+                counts = bregman.sum_of_nearest(every, counts)
     return _ordered_as(counts, prior) if prior.ndim == 2 else counts
+
+
+def _random_topics(n_features, n_components, rng):
+    """Gamma(100, 1/100) noise around 1: the usual start, poor for many topics.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of words, V.
+    n_components : int
+        Number of topics, K.
+    rng : np.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_features, n_components), float64
+        The first statistics.
+    """
+    return rng.gamma(100.0, 0.01, size=(n_features, n_components))
 
 
 def _counts_of_array(X, n_components, init, prior):
@@ -78,9 +96,9 @@ def _start_parts(X, rng):
 
     The start works on copies, which must not hold the whole of a memory-mapped corpus.
     """
-    if X.nnz <= START_SIZE:
+    if X.nnz <= helpers.START_SIZE:
         return [[(0, X.shape[0])]]
-    return deal_rows(X.shape[0], min(-(-X.nnz // START_SIZE), X.shape[0]), rng)
+    return deal_units(X.shape[0], min(-(-X.nnz // helpers.START_SIZE), X.shape[0]), rng)
 
 
 def _read_part(X, runs, dtype):

@@ -1,0 +1,7 @@
+"""The compiled modules: which are built once a vector unit, and which once.
+
+`setup.py` runs this file before there is a package, so it imports nothing.
+"""
+
+HOT = ("_gibbs_lda", "_mixture", "_topic_documents", "_topic_stats", "_topic_words")
+PLAIN = ("_cpu", "_rng", "_seeding", "_topl")

@@ -1,0 +1,268 @@
+"""How the components of a group of items are chosen: Dirichlet weights in every document."""
+
+import numpy as np
+from scipy.special import gammaln, psi, softmax
+
+from sklearn_sparsepost._kernels import topic_documents
+from sklearn_sparsepost._run.threads import threads_for
+
+# The expected count below which a topic is dropped from a document (paper 000, D.3).
+ACTIVE_TOL = 1e-4
+# Reweightings of the words' own best topics before a document's active topics are gathered.
+BURN_IN = 2
+# A learned prior stays above this.
+LEAST_LEARNED = 1e-6
+
+
+def draw_dirichlet(alpha, rng):
+    """Draw a row from the Dirichlet distribution of each row of parameters."""
+    # Gamma(a) is Gamma(a + 1) * U^(1 / a): in logs, small parameters do not underflow.
+    logs = np.log(rng.standard_gamma(alpha + 1)) - rng.standard_exponential(alpha.shape) / alpha
+    return softmax(logs, axis=1)
+
+
+class DirichletDocuments:
+    """Topic weights of documents, pi_d ~ Dirichlet(alpha), and their step (paper 000, Alg. 2).
+
+    What a model of documents must say is how `learned`, by name what moves besides statistics,
+    gives Dirichlet parameters: :meth:`first_learned`, :meth:`alpha_of`, and, if it learns,
+    :meth:`improved` and :meth:`bound`. A subclass may change these and inherit the rest.
+
+    Parameters
+    ----------
+    alpha : ndarray of shape (n_components,), float64
+        Dirichlet parameters, or those to begin with.
+    sparsity_level : int or None, default=8
+        The most topics a word of a document may keep; None for all.
+    max_iter : int, default=100
+        The most iterations a document.
+    tol : float, default=0.05
+        Change of expected topic counts at which a document stops.
+    restarts : int, default=5
+        Restart proposals a document.
+    learn : bool, default=False
+        Whether the parameters are learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.models import DirichletDocuments
+    >>> DirichletDocuments(np.full(20, 0.05), sparsity_level=None).level(20)
+    20
+    """
+
+    def __init__(self, alpha, *, sparsity_level=8, max_iter=100, tol=0.05, restarts=5, learn=False):
+        self.alpha = alpha
+        self.learn = learn
+        self.sparsity_level = sparsity_level
+        self.max_iter = max_iter
+        self.tol = tol
+        self.restarts = restarts
+
+    def level(self, n_components):
+        """Find the most topics that a word may keep.
+
+        Parameters
+        ----------
+        n_components : int
+            Of how many.
+
+        Returns
+        -------
+        level : int
+            L.
+        """
+        level = n_components if self.sparsity_level is None else self.sparsity_level
+        return min(level, n_components)
+
+    # ------------------------------------------------------------------ what is learned
+
+    def first_learned(self):
+        """Return what is learned, before anything was.
+
+        Returns
+        -------
+        learned : dict of str to ndarray
+            By name.
+        """
+        return {"alpha": self.alpha}
+
+    def alpha_of(self, learned):
+        """Return Dirichlet parameters of the documents' weights.
+
+        Parameters
+        ----------
+        learned : dict of str to ndarray
+            What is learned.
+
+        Returns
+        -------
+        alpha : ndarray of shape (n_components,), float64
+            The parameters.
+        """
+        return learned["alpha"]
+
+    def improved(self, learned, report, rate=1.0):
+        """Improve what is learned, after a pass or a batch of which `report` has the sums.
+
+        Parameters
+        ----------
+        learned : dict of str to ndarray
+            Before.
+        report : dict
+            With "prior_gain" and "length_gain", sums of what :meth:`prior_gains` returns.
+        rate : float, default=1.0
+            Share of the step, on a log scale, that is made.
+
+        Returns
+        -------
+        learned : dict of str to ndarray
+            After.
+        """
+        gains = report["prior_gain"], report["length_gain"]
+        return {**learned, "alpha": improved_prior(learned["alpha"], *gains, rate)}
+
+    def merged(self, learned, kept, absorbed):
+        """Return what is learned once a topic is merged into another: its weight goes there.
+
+        The sum of the parameters has to stay, and that of the two.
+
+        Parameters
+        ----------
+        learned : dict of str to ndarray
+            Before.
+        kept : int
+            The topic that stays.
+        absorbed : int
+            The one that is gone afterwards.
+
+        Returns
+        -------
+        learned : dict of str to ndarray
+            After.
+        """
+        alpha = learned["alpha"].copy()
+        alpha[kept] += alpha[absorbed]
+        return {**learned, "alpha": np.delete(alpha, absorbed)}
+
+    def bound(self, learned):
+        """Compute what the bound has of the priors themselves: nothing where they are points.
+
+        Parameters
+        ----------
+        learned : dict of str to ndarray
+            What is learned.
+
+        Returns
+        -------
+        value : float
+            In nats.
+        """
+        return 0.0
+
+    # ------------------------------------------------------------------ the local step
+
+    def fit(self, indptr, local, counts, weights, alpha, *, start=None, want_mass=False):
+        """Fit local posteriors of documents.
+
+        Parameters
+        ----------
+        indptr : ndarray of shape (n_documents + 1,)
+            Where each document's words begin.
+        local : ndarray of shape (nnz,), int32
+            Which row of the weights each word has.
+        counts : ndarray of shape (nnz,), float32 or float64
+            How often it occurs.
+        weights : tuple of ndarray
+            What :meth:`~sklearn_sparsepost.observations.Observation.item_weights` returns.
+        alpha : ndarray of shape (n_components,), float64
+            Dirichlet parameters.
+        start : ndarray of shape (n_documents, n_components), default=None
+            Expected topic counts to start from.
+        want_mass : bool, default=False
+            Whether expected topic counts are wanted.
+
+        Returns
+        -------
+        found : tuple of ndarray
+            Topics and expected counts of each occurrence, expected topic counts of documents, and a
+            report of each, as the kernel `fit_documents` returns them.
+        """
+        dtype = counts.dtype
+        return topic_documents.fit_documents(
+            indptr,
+            local,
+            counts,
+            *weights,
+            alpha.astype(dtype),
+            gammaln(alpha.astype(dtype).astype(np.float64)),
+            sparsity_level=self.level(len(alpha)),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            restarts=self.restarts,
+            burn_in=BURN_IN,
+            active_tol=ACTIVE_TOL,
+            start=start,
+            want_mass=want_mass,
+            n_threads=threads_for(counts.size * len(alpha)),
+        )
+
+
+def prior_gains(alpha, topics, mass, n_tokens):
+    """What a step of :func:`improved_prior` needs of some documents, as sums over them.
+
+    Parameters
+    ----------
+    alpha : ndarray of shape (n_components,)
+        The present prior.
+    topics : ndarray of shape (n_stored,)
+        The topics of the documents' expected topic counts, those without mass left out.
+    mass : ndarray of shape (n_stored,)
+        The expected counts.
+    n_tokens : ndarray of shape (n_documents,)
+        Their sums over each document.
+
+    Returns
+    -------
+    prior_gain : ndarray of shape (n_components,)
+        Sum over documents of psi(alpha_k + mass_dk) - psi(alpha_k).
+    length_gain : float
+        Sum of psi(A + n_tokens_d) - psi(A), A the sum of alpha.
+    """
+    gain = psi(alpha[topics] + mass) - psi(alpha)[topics]
+    total = alpha.sum()
+    length_gain = (psi(total + n_tokens) - psi(total)).sum()
+    return np.bincount(topics, gain, minlength=len(alpha)), float(length_gain)
+
+
+def improved_prior(alpha, prior_gain, length_gain, rate=1.0):
+    """One fixed-point step of alpha, which never lowers the bound.
+
+    With responsibilities fixed and theta = alpha + mass, the bound depends on alpha as a
+    Dirichlet-multinomial likelihood of the masses: T. Minka, "Estimating a Dirichlet
+    distribution", 2000, Eq. 55.
+
+    Parameters
+    ----------
+    alpha : ndarray of shape (n_components,)
+        The present prior.
+    prior_gain, length_gain
+        Sums over documents of what :func:`prior_gains` returns, at the present alpha.
+    rate : float, default=1.0
+        Share of the step, on a log scale, that is made.
+
+    Returns
+    -------
+    alpha : ndarray of shape (n_components,)
+        The new prior.
+    """
+    if length_gain <= 0:
+        return alpha
+    step = np.maximum(prior_gain / length_gain, LEAST_LEARNED)
+    return np.maximum(alpha * step**rate, LEAST_LEARNED)
+
+
+def length_bound(alpha, n_tokens):
+    """Terms of each document's bound that depend on its length alone (paper 000, Eq. 49)."""
+    total = alpha.sum()
+    return gammaln(total) - gammaln(total + n_tokens)

@@ -1,0 +1,148 @@
+"""Priors of observation models: what users give, checked, or what follows from the data."""
+
+import warnings
+
+import numpy as np
+
+from sklearn_sparsepost._checks import MOST_VALUE, number_array, positive_array
+from sklearn_sparsepost._models.discrete import Bernoulli, Multinomial
+from sklearn_sparsepost._models.gaussian import AxisGaussian, FullGaussian
+
+# Deviation, relative to the mean, below which a feature counts as constant.
+CONSTANT, EPSILON = 1e-12, np.finfo(float).eps
+
+
+def compact_prior(beta):
+    """A prior of features in components, as given, as a compact table features x components.
+
+    Parameters
+    ----------
+    beta : float or ndarray of shape (), (n_features,) or (n_components, n_features)
+        The prior.
+
+    Returns
+    -------
+    prior : ndarray of shape (1, 1), (n_features, 1) or (n_features, n_components)
+        The same.
+    """
+    beta = np.asarray(beta, dtype=np.float64)
+    return np.ascontiguousarray(beta.T if beta.ndim == 2 else beta.reshape(-1, 1))
+
+
+def discrete_observation(kind, estimation, feature_prior, n_features):
+    """A model of counts or bits, with its prior.
+
+    Parameters
+    ----------
+    kind : {"multinomial", "bernoulli"}
+        Which.
+    estimation : {"bayes", "map", "ml"}
+        What is kept of a component.
+    feature_prior : float, array-like of shape (n_features,) or None
+        The estimator's parameter.
+    n_features : int
+        Number of features.
+
+    Returns
+    -------
+    observation : Multinomial or Bernoulli
+        The model.
+    """
+    default = 1.0 if kind == "bernoulli" else 0.1
+    prior = positive_array(
+        default if feature_prior is None else feature_prior,
+        "feature_prior",
+        {"one value": (), "one a feature": (n_features,)},
+    )
+    prior = np.broadcast_to(prior, (n_features,)).copy()
+    if kind == "bernoulli":
+        return Bernoulli(estimation, np.stack([prior, prior], axis=1))
+    return Multinomial(estimation, compact_prior(prior), n_features)
+
+
+def gaussian_observation(params, mean, covariance, *, n_samples, dtype):
+    """A Gaussian model, with the prior that users give or that follows from the data's moments.
+
+    Parameters
+    ----------
+    params : dict
+        The estimator's parameters.
+    mean : ndarray of shape (n_features,)
+        Mean of the data.
+    covariance : ndarray
+        Their covariance, shaped by `covariance_type`.
+    n_samples : int
+        Number of rows.
+    dtype : dtype
+        Type of the data.
+
+    Returns
+    -------
+    observation : FullGaussian or AxisGaussian
+        The model.
+    """
+    D, kind, reg_covar = len(mean), params["covariance_type"], params["reg_covar"]
+    variances = np.diag(covariance) if kind == "full" else covariance
+    rounding = (CONSTANT * mean) ** 2
+    if not (np.broadcast_to(variances, (D,)) > rounding).all() and n_samples > 1:
+        warnings.warn(
+            f"some features are constant: only reg_covar={reg_covar} keeps their variances from 0",
+            UserWarning,
+            stacklevel=6,  # past the validation that wraps `fit`
+        )
+    nu = params["degrees_of_freedom_prior"]
+    nu = D if nu is None else nu
+    if nu <= D - 1:
+        raise ValueError(
+            f"degrees_of_freedom_prior must be greater than {D - 1}, one less than the number of "
+            f"features, got {nu}"
+        )
+    mean_prior = mean
+    if params["mean_prior"] is not None:
+        most = MOST_VALUE[dtype]
+        shapes = {"one a feature": (D,)}
+        mean_prior = number_array(params["mean_prior"], "mean_prior", shapes, -most, most)
+    given = params["mean_precision_prior"]
+    options = {
+        "assume_centered": params["assume_centered"],
+        "mean_precision_prior": 1.0 if given is None else float(given),
+        "mean_prior": mean_prior,
+        "degrees_of_freedom_prior": float(nu),
+        "covariance_prior": _covariance_prior(params, covariance, dtype),
+        "reg_covar": reg_covar,
+        "origin": mean,
+    }
+    if kind == "full":
+        return FullGaussian(params["estimation"], **options)
+    return AxisGaussian(params["estimation"], spherical=kind == "spherical", **options)
+
+
+def _covariance_prior(params, covariance, dtype):
+    """The prior's scale: what was given, checked, or the data's covariance, made invertible."""
+    kind, reg_covar = params["covariance_type"], params["reg_covar"]
+    full = kind == "full"
+    if params["covariance_prior"] is None:
+        variances = np.linalg.eigvalsh(covariance) if full else np.atleast_1d(covariance)
+        singular = variances.min() <= len(variances) * EPSILON * variances.max()
+        if variances.min() >= reg_covar and not singular:
+            return covariance
+        if not reg_covar and params["estimation"] != "ml":
+            raise ValueError(
+                "the data's covariance is not positive definite, so that it cannot be the prior: "
+                "raise reg_covar or give covariance_prior"
+            )
+        # Mean-free patches, for one, have no variance in one direction.
+        return covariance + (reg_covar * np.eye(len(covariance)) if full else reg_covar)
+    most = MOST_VALUE[dtype] ** 2
+    shapes = {f"covariance_type={kind!r}": covariance.shape}
+    prior = number_array(params["covariance_prior"], "covariance_prior", shapes, -most, most)
+    definite = not full or np.allclose(prior, prior.T)
+    least = (np.linalg.eigvalsh(prior) if full else prior).min()
+    if not definite or least <= 0:
+        raise ValueError("covariance_prior must be symmetric and positive definite")
+    if least < 1 / most:
+        raise ValueError(
+            f"covariance_prior has a variance of {least:.3g}, but {1 / most:g} is the least that "
+            f"{dtype} computes with"
+        )
+    return prior

@@ -1,0 +1,179 @@
+"""The data of a fit, and the dispatch of chunks of them to workers.
+
+Results come back in the order of the chunks, so that sums have the same bits on any backend.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
+
+from sklearn_sparsepost._run.chunks import cut_batch, make_chunk, split_units, unit_pointer
+from sklearn_sparsepost._run.threads import (
+    local_threads,
+    settled_threads,
+    share_cores,
+    single_blas,
+)
+
+# Chunks a worker that are handed out together: results of no more than these wait to be summed.
+CHUNKS_AHEAD = 8
+
+
+class Corpus:
+    """The data of a fit and how to go over them.
+
+    Parameters
+    ----------
+    X : ndarray, csr_matrix or csr_array of shape (n_rows, n_features)
+        The data.
+    dtype : dtype
+        Type to compute in.
+    n_jobs : int, default=None
+        Cores, as joblib reads it, and all if nobody says anything; workers are threads unless
+        `joblib.parallel_config` names a backend.
+    weight : ndarray of shape (n_rows,), default=None
+        Weights of the rows.
+    groups : ndarray of shape (n_groups + 1,), default=None
+        Where each group of neighbouring rows of dense data begins, and where the last one ends.
+    threaded : bool, default=True
+        Whether local steps use threads inside a chunk.
+
+    Attributes
+    ----------
+    n_samples : int
+        Number of units, which are what is dealt to batches: groups if there are any, else rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.models import Corpus
+    >>> corpus = Corpus(np.zeros((6, 2)), np.float64, groups=np.array([0, 1, 4, 6]))
+    >>> corpus.n_samples
+    3
+    """
+
+    def __init__(self, X, dtype, n_jobs=None, *, weight=None, groups=None, threaded=True):
+        self.X = X
+        self.dtype = np.dtype(dtype)
+        self.n_jobs = n_jobs
+        self.weight = weight
+        self.groups = groups
+        self.threaded = threaded
+        self.n_samples = X.shape[0] if groups is None else len(groups) - 1
+
+    @property
+    def is_empty(self):
+        """Whether there are no counts to learn from."""
+        return sp.issparse(self.X) and not self.X.data.any()
+
+    def threads(self):
+        """Return a context in which what is done between the chunks uses the corpus's threads.
+
+        Returns
+        -------
+        context : context manager
+            The context.
+        """
+        return settled_threads(local_threads(self.n_jobs))
+
+    def chunk(self, runs):
+        """Read some units into a chunk.
+
+        Parameters
+        ----------
+        runs : list of (int, int)
+            First and past-the-last unit of each run.
+
+        Returns
+        -------
+        chunk : Chunk or DenseChunk
+            The units.
+        """
+        return make_chunk(self.X, runs, self.dtype, self.weight, self.groups)
+
+    def plan(self):
+        """Cut all units into chunks, in order.
+
+        Returns
+        -------
+        chunks : list of list of (int, int)
+            For each chunk its runs of units.
+        """
+        indptr, size = unit_pointer(self.X, self.groups)
+        return [[run] for run in split_units(indptr, 0, self.n_samples, size)]
+
+    def cut(self, runs):
+        """Cut a batch into chunks.
+
+        Parameters
+        ----------
+        runs : list of (int, int)
+            First and past-the-last unit of each run.
+
+        Returns
+        -------
+        chunks : list of list of (int, int)
+            For each chunk its runs of units.
+        """
+        indptr, size = unit_pointer(self.X, self.groups)
+        return cut_batch(indptr, runs, size)
+
+    def map(self, step, globals_, key=None, *, chunks=None, starts=None):
+        """Make ``step(chunk, globals_, key)`` on chunks, results in order.
+
+        Parameters
+        ----------
+        step : callable
+            Pure and picklable; runs where the chunk is sent to, on as many threads as are settled
+            there, with BLAS on one.
+        globals_ : object
+            What all calls share; a cluster ships it once to each worker.
+        key : tuple of int, default=None
+            What random streams are keyed by, besides the numbers of the units.
+        chunks : list of list of (int, int), default=None
+            Runs of each chunk; by default those of :meth:`plan`.
+        starts : list, default=None
+            For each chunk what it is to have as `start`.
+
+        Yields
+        ------
+        result : object
+            What `step` returned.
+        """
+        chunks = self.plan() if chunks is None else chunks
+        starts = [None] * len(chunks) if starts is None else starts
+        n_workers, n_threads = share_cores(self.n_jobs, len(chunks), self.threaded)
+        if n_workers <= 1:
+            for chunk in self._read(chunks, starts):
+                yield _on_worker(step, chunk, globals_, key, n_threads)
+            return
+        backend = get_active_backend(prefer="threads")[0]
+        streams = getattr(backend, "supports_return_generator", False)
+        options = {"return_as": "generator"} if streams else {}
+        if hasattr(backend, "client"):  # Dask: once to each worker, whatever the number of calls
+            globals_ = backend.client.scatter(globals_, hash=False)
+        n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
+        # Some chunks a worker at a time, so that results do not pile up before they are summed.
+        ahead = CHUNKS_AHEAD * n_workers
+        # BLAS is held here, too, or it would be let go and caught again between chunks.
+        with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel:
+            for first in range(0, len(chunks), ahead):
+                held = slice(first, first + ahead)
+                yield from parallel(
+                    delayed(_on_worker)(step, chunk, globals_, key, n_threads)
+                    for chunk in self._read(chunks[held], starts[held])
+                )
+
+    def _read(self, chunks, starts):
+        """Chunks, each with its start, read when they are asked for."""
+        for runs, start in zip(chunks, starts, strict=True):
+            chunk = self.chunk(runs)
+            chunk.start = start
+            yield chunk
+
+
+def _on_worker(step, chunk, globals_, key, n_threads):
+    """Make a step where it runs: the worker settles its threads, since it knows how many it has."""
+    with settled_threads(n_threads), single_blas():
+        return step(chunk, globals_, key)

@@ -1,0 +1,20 @@
+"""Random streams, keyed by seed, pass and purpose, or by seed, pass and unit; never by thread."""
+
+from sklearn_sparsepost._kernels._rng import keyed_generator
+
+# Purposes that draw from the same seed, told apart by the `unit` of the stream.
+STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE, STREAM_MOVES = range(5)
+
+# In place of a pass, where units are rows: rounding of fractions, first topics of tokens.
+ROUNDING, FIRST_DRAWS = 1 << 61, 1 << 62
+
+__all__ = [
+    "FIRST_DRAWS",
+    "ROUNDING",
+    "STREAM_BATCHES",
+    "STREAM_INIT",
+    "STREAM_MOVES",
+    "STREAM_ORDER",
+    "STREAM_SAMPLE",
+    "keyed_generator",
+]

@@ -1,0 +1,219 @@
+"""Threads: how many there may be, here and now, and BLAS on one of them."""
+
+import os
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+from sklearn_sparsepost._kernels._cpu import max_threads
+
+# Work below this is done before a second thread is awake.
+SMALL_WORK = 1 << 21
+# Components that a worker takes at a time.
+SLICE = 32
+# Below so many, threads take longer to start than to work.
+LEAST_SLICES = 12
+
+
+class _Process:
+    """What is known of this process."""
+
+    forked = False  # from one that may have used OpenMP
+
+
+def _after_fork():
+    """In the child: OpenMP's threads stayed behind, and who waits for them waits forever."""
+    _Process.forked = True
+    _BLAS.__init__()  # nobody here holds its lock
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def most_threads():
+    """Threads that this process may use: OMP_NUM_THREADS, or one a core; one if it was forked."""
+    if _Process.forked:
+        return 1
+    return max_threads() if os.environ.get("OMP_NUM_THREADS") else min(max_threads(), cpu_count())
+
+
+def local_threads(n_jobs=None):
+    """Threads of what runs in this process: as many as `n_jobs` says, and all if it says nothing.
+
+    Parameters
+    ----------
+    n_jobs : int, default=None
+        The estimator's parameter; None is what `joblib.parallel_config` says, if anything.
+
+    Returns
+    -------
+    n_threads : int
+        At least 1, and no more than :func:`most_threads`.
+    """
+    wanted = effective_n_jobs(n_jobs)
+    return most_threads() if n_jobs is None and wanted == 1 else min(wanted, most_threads())
+
+
+def share_cores(n_jobs, n_chunks, threaded):
+    """How many workers take chunks, and how many threads each has.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        The estimator's parameter.
+    n_chunks : int
+        How many chunks there are.
+    threaded : bool
+        Whether kernels use threads of their own inside a chunk.
+
+    Returns
+    -------
+    n_workers, n_threads : int
+        Their product is no more than what `n_jobs` says.
+    """
+    n_cores = effective_n_jobs(n_jobs)
+    if n_jobs is None and n_cores == 1:  # nobody has said anything: all cores of this machine
+        n_cores = most_threads()
+        if threaded:
+            return 1, n_cores
+    n_workers = max(1, min(n_cores, n_chunks))
+    return n_workers, n_cores // n_workers
+
+
+class _SingleBlas:
+    """Counts who wants BLAS on one thread, since its limit belongs to the whole process."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.holders = 0
+        self.controller = self.limit = None
+
+    @contextmanager
+    def held(self):
+        """BLAS on one thread, in this process, until the last holder has left."""
+        with self.lock:
+            if not self.holders:
+                self.controller = self.controller or ThreadpoolController()
+                with self._obeyed():
+                    # What scikit-learn computes for us may use OpenMP, too.
+                    api = None if _Process.forked else "blas"
+                    self.limit = self.controller.limit(limits=1, user_api=api)
+            self.holders += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.holders -= 1
+                if not self.holders:
+                    with self._obeyed():
+                        self.limit.restore_original_limits()
+
+    @contextmanager
+    def _obeyed(self):
+        """Have threadpoolctl set limits from any thread: since 3.8 the first one alone may."""
+        self._forget_thread()
+        try:
+            yield
+        finally:
+            self._forget_thread()
+
+    def _forget_thread(self):
+        for library in self.controller.lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+
+
+_BLAS = _SingleBlas()
+
+
+def single_blas():
+    """A context in which BLAS has one thread: its sums then have the same bits everywhere."""
+    return _BLAS.held()
+
+
+class Scratch(threading.local):
+    """Memory of a thread that is used again and again: new pages cost more than the work does."""
+
+    def __init__(self):
+        self.buffer = np.empty(0, dtype=np.uint8)
+
+    def array(self, shape, dtype):
+        """An array with any contents, valid until the next call."""
+        n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if n_bytes > self.buffer.nbytes:
+            self.buffer = None  # before the larger one
+            self.buffer = np.empty(n_bytes + n_bytes // 8, dtype=np.uint8)
+        return self.buffer[:n_bytes].view(dtype).reshape(shape)
+
+    def __reduce__(self):
+        return Scratch, ()
+
+
+class _Settled(threading.local):
+    """How many threads this thread's work may use; nobody has said so yet."""
+
+    n_threads = None
+
+
+_SETTLED = _Settled()
+
+
+@contextmanager
+def settled_threads(n_threads):
+    """Have what is done inside use so many threads, and no more than this process may.
+
+    Parameters
+    ----------
+    n_threads : int
+        How many.
+    """
+    before = _SETTLED.n_threads
+    _SETTLED.n_threads = min(n_threads, most_threads())
+    try:
+        yield
+    finally:
+        _SETTLED.n_threads = before
+
+
+def threads_for(work):
+    """All threads that are settled, or one if the work is not worth waking them.
+
+    Parameters
+    ----------
+    work : float
+        In multiplications or so.
+
+    Returns
+    -------
+    n_threads : int
+        At least 1.
+    """
+    if work <= SMALL_WORK:
+        return 1
+    return _SETTLED.n_threads or most_threads()
+
+
+def map_slices(function, n):
+    """Call ``function(slice)`` on slices that cover range(n), results in order.
+
+    Parameters
+    ----------
+    function : callable
+        Releases the GIL for most of its time.
+    n : int
+        How many there are.
+
+    Returns
+    -------
+    results : list
+        What `function` returned. The slices do not depend on the number of threads.
+    """
+    slices = [slice(first, first + SLICE) for first in range(0, n, SLICE)]
+    n_threads = _SETTLED.n_threads or most_threads()
+    if len(slices) < LEAST_SLICES or n_threads == 1:
+        return [function(held) for held in slices]
+    return Parallel(n_jobs=n_threads, require="sharedmem")(delayed(function)(s) for s in slices)

@@ -1,0 +1,247 @@
+"""What every sampled topic model shares: fit, partial_fit, going on, averages over sweeps."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+
+from sklearn_sparsepost._base import _fit_context
+from sklearn_sparsepost._checks import fingerprint, has_fractions
+from sklearn_sparsepost._models.documents import DirichletDocuments
+from sklearn_sparsepost._models.inference import DirichletInference
+from sklearn_sparsepost._models.priors import compact_prior
+from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
+from sklearn_sparsepost._run.threads import local_threads
+from sklearn_sparsepost._sampling.chain import sampled_pass
+from sklearn_sparsepost._sampling.tokens import Tokens, topics_under, uniform_topics
+from sklearn_sparsepost._starts.topics import first_counts
+from sklearn_sparsepost._tables import PseudoCounts
+from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, topic_table
+
+
+class BaseSampledTopics(BaseTopicEstimator):
+    """Base class of the topic models whose tokens' topics are drawn.
+
+    A subclass has, beside the parameters of :class:`BaseTopicEstimator`, `init`, `max_iter`,
+    `burn_in`, `sample_every`, `learn_every`, `evaluate_every`, `warm_start`, `random_state` and
+    `verbose`, and these hooks:
+
+    - ``_chain_type``: the class of its chains, a :class:`Chain`, called as ``_chain_type(tokens, z,
+      seed, dtype=..., fingerprint=..., **settings)``;
+    - ``_settings(alpha, beta, n_features)``: what the parameters say of a chain, as keyword
+      arguments of that class, given the documents' and the topics' priors as checked arrays;
+    - ``_steps()``: what a pass is made of: a function ``sweep(chain) -> chain`` that draws every
+      token's topic once, and a list of functions of a chain that improve its priors in place,
+      called every `learn_every` passes;
+    - ``_inference(alpha=None)``: how documents are inferred, under the fitted prior or, at a start,
+      under a Dirichlet prior; by default with Dirichlet weights of the prior `doc_topic_prior_`.
+
+    They are asked before the first pass; a pass itself reads nothing of the estimator.
+    """
+
+    def _settings(self, alpha, beta, n_features):
+        raise NotImplementedError
+
+    def _steps(self):
+        raise NotImplementedError
+
+    def _inference(self, alpha=None):
+        alpha = self.doc_topic_prior_ if alpha is None else alpha
+        return DirichletInference(DirichletDocuments(alpha), alpha)
+
+    # ------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn the topics of a corpus.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents. Held as tokens from then on, for `partial_fit` and
+            `warm_start`: 6 bytes each, 8 with more than 65,536 topics.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
+        """
+        with self._whole_passes() as reached:
+            goes_on = self.warm_start and hasattr(self, "components_")
+            X, dtype = self._validate_counts(X, reset=not goes_on)
+            if goes_on:
+                self._check_goes_on()
+            self._resolve_priors(X.shape[1])
+            self._check_corpus(X)
+            self._warn_of_fractions(X)
+            self._run_passes(X, self._starts(X, dtype, goes_on), self._one_pass(), reached)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Append documents to those that are held, and sweep over all of them once.
+
+        The first call starts the topics from its own documents, by `init`; later ones draw their
+        documents' first topics under the present ones. For streams that do not fit in memory, see
+        :meth:`SparseLDA.partial_fit`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in the new documents.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator, fitted to what it has seen.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics; or if
+            there is no chain, since a callback restored an earlier sweep.
+        """
+        with self._whole_passes():
+            first = not hasattr(self, "components_")
+            X, dtype = self._validate_counts(X, reset=first)
+            if not first:
+                self._check_goes_on()
+            self._resolve_priors(X.shape[1])
+            self._warn_of_fractions(X)
+            if first:
+                self._check_corpus(X)
+            chain = self._new_chain(X, dtype) if first else self._extended_chain(X)
+            if chain is not None:
+                chain.fingerprint = None  # of no one X
+                self._store(self._one_pass()(chain), whole=True)
+        return self
+
+    def _warn_of_fractions(self, X):
+        if has_fractions(X):
+            warnings.warn(
+                f"X has fractional counts, as tf-idf weights are: {type(self).__name__} rounds "
+                "them at random. Give it the counts of CountVectorizer, or use SparseLDA, which "
+                "takes fractions as they are",
+                UserWarning,
+                stacklevel=4,  # past the validation that wraps `fit`
+            )
+
+    def _one_pass(self):
+        """The pass over all tokens, as a function of a chain."""
+        sweep, learn = self._steps()
+        return partial(
+            sampled_pass,
+            sweep=sweep,
+            learn=learn,
+            learn_every=self.learn_every,
+            burn_in=self.max_iter // 2 if self.burn_in is None else self.burn_in,
+            sample_every=self.sample_every,
+            evaluate_every=self.evaluate_every,
+            n_threads=local_threads(self.n_jobs),
+        )
+
+    def _line(self, chain):
+        line = f"sweep {chain.n_passes}"
+        if not np.isnan(chain.history[-1]):
+            line += f", log likelihood per token {chain.history[-1]:.5f}"
+        return line
+
+    # ------------------------------------------------------------------ starting and going on
+
+    def _starts(self, X, dtype, goes_on):
+        """The one start of a fit, made when it is asked for."""
+        yield self._chain_to_go_on(X, dtype) if goes_on else self._new_chain(X, dtype)
+
+    def _new_chain(self, X, dtype):
+        """A chain before its first sweep, its topics drawn under those of `init`."""
+        seed = self._new_seed()
+        alpha, beta = self._resolve_priors(X.shape[1])
+        topics = None
+        if not isinstance(self.init, str) or self.init != "random":
+            rng = keyed_generator(seed, 0, STREAM_INIT)
+            counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
+            topics = PseudoCounts(compact_prior(beta), counts).transposed(dtype)
+        return self._chain_under(topics, X, dtype, alpha, beta, seed)
+
+    def _chain_under(self, topics, X, dtype, alpha, beta, seed):
+        """A chain whose topics of tokens are drawn under given topics."""
+        tokens, z = self._first_draws(X, dtype, topics, alpha, seed)
+        if not len(z):
+            raise ValueError("X has no tokens: its counts are fractions that were rounded to zero")
+        settings = self._settings(alpha, beta, X.shape[1])
+        mark = fingerprint(X)
+        return self._chain_type(tokens, z, seed, dtype=dtype, fingerprint=mark, **settings)
+
+    def _first_draws(self, X, dtype, topics, alpha, seed):
+        """The tokens of documents and topics for them, drawn under given topics or uniformly."""
+        tokens = Tokens(X, seed)
+        if topics is None:
+            return tokens, uniform_topics(tokens, self.n_components, seed)
+        inference, corpus = self._inference(alpha), Corpus(X, dtype, self.n_jobs)
+        table = topic_table(corpus, topics, inference)
+        counts = corpus.map(inference.counts, table)
+        return tokens, topics_under(table, counts, tokens, alpha, seed)
+
+    def _priors_to_go_on(self, n_features):
+        """The priors of a chain that goes on, those that are learned as they stand."""
+        alpha, beta = self._resolve_priors(n_features)
+        alpha = self.doc_topic_prior_ if self._learns_prior else alpha
+        if self._learns_word_prior:
+            beta = np.asarray(self.topic_word_prior_)
+            if beta.ndim:
+                raise ValueError(
+                    "topic_word_prior='auto' learns one value, but the fitted topics to go on "
+                    f"with have a prior of shape {beta.shape}"
+                )
+        return alpha, beta
+
+    def _chain_to_go_on(self, X, dtype):
+        """The kept chain if the data are the same, else one drawn under the fitted topics."""
+        alpha, beta = self._priors_to_go_on(X.shape[1])
+        kept = getattr(self, "_fit_state", None)
+        if kept is not None and kept.fingerprint == fingerprint(X):
+            return kept.own(**self._settings(alpha, beta, X.shape[1]))
+        chain = self._chain_under(self.components_, X, dtype, alpha, beta, self._new_seed())
+        chain.n_passes = self.n_iter_
+        chain.history = list(self.log_likelihood_history_)
+        return chain
+
+    def _extended_chain(self, X):
+        """The kept chain with more documents; None if they have no tokens."""
+        kept = getattr(self, "_fit_state", None)
+        if kept is None:
+            raise ValueError(
+                "partial_fit appends to the documents of a chain, and there is none since "
+                "EarlyStopping restored an earlier sweep"
+            )
+        alpha, beta = self._priors_to_go_on(X.shape[1])
+        seed = kept.seed + len(kept.tokens.ptr)  # streams that no other part has
+        tokens, z = self._first_draws(X, kept.dtype, self.components_, alpha, seed)
+        if not len(z):
+            return None
+        return kept.extended(tokens, z, **self._settings(alpha, beta, X.shape[1]))
+
+    # ------------------------------------------------------------------ fitted attributes
+
+    def _fitted_attributes(self, state, *, whole):
+        """What a fit that stands at `state`, a chain, leaves on the estimator."""
+        priors = state.fitted_priors()
+        counts = PseudoCounts(compact_prior(priors["topic_word_prior_"]), state.mean_counts())
+        attributes = {
+            "components_": counts.transposed(state.dtype),
+            **priors,
+            "log_likelihood_history_": np.array(state.history),
+            "n_samples_averaged_": state.n_averaged,
+            "n_iter_": state.n_passes,
+        }
+        return {**attributes, "_fit_state": state}  # `partial_fit` appends to the chain

@@ -1,0 +1,217 @@
+"""Collapsed Gibbs sampling of latent Dirichlet allocation: priors, sweeps, the log likelihood."""
+
+from copy import copy
+
+import numpy as np
+from scipy.special import gammaln, psi
+
+from sklearn_sparsepost._checks import LEAST_PRIOR
+from sklearn_sparsepost._kernels import gibbs_lda as kernels
+from sklearn_sparsepost._models.documents import improved_prior, prior_gains
+from sklearn_sparsepost._run.threads import threads_for
+from sklearn_sparsepost._sampling.chain import Chain
+
+# What a draw costs, in multiplications.
+WORK_A_TOKEN = 100
+# How counts of a word are stored, as in the kernel.
+LISTED, ALIASED, DENSE = range(3)
+# "auto": tables serve words of more tokens. Those of rarer ones would be out of date soon.
+FREQUENT = 32
+
+
+class WordPrior:
+    """Dirichlet prior of the topics' words: one value a word, and rows where topics differ.
+
+    Parameters
+    ----------
+    beta : ndarray of shape (), (n_features,) or (n_components, n_features)
+        The prior.
+    n_features, n_components : int
+        Numbers of words and topics.
+    """
+
+    def __init__(self, beta, n_features, n_components):
+        self.n_components = n_components
+        beta = np.asarray(beta, dtype=np.float64)
+        self.ndim = beta.ndim
+        self.row = np.full(n_features, -1, dtype=np.int32)
+        self.rows = np.empty((0, n_components))
+        if beta.ndim < 2:
+            self.base = np.broadcast_to(beta, (n_features,)).copy()
+            return
+        self.base = beta.min(axis=0)
+        differ = np.flatnonzero(np.ptp(beta, axis=0))
+        self.row[differ] = np.arange(len(differ))
+        self.rows = np.ascontiguousarray(beta[:, differ].T)
+
+    def topic_totals(self):
+        """Sum of each topic's prior over words."""
+        return self.base[self.row < 0].sum() + self.rows.sum(axis=0)
+
+    def at(self, words, topics):
+        """The prior of some words in some topics."""
+        value = self.base[words]
+        own = self.row[words] >= 0
+        value[own] = self.rows[self.row[words[own]], topics[own]]
+        return value
+
+    def as_given(self):
+        """The prior in the shape that it was given in."""
+        if self.ndim == 0:
+            return float(self.base[0])
+        if self.ndim == 1:
+            return self.base
+        beta = np.tile(self.base, (self.n_components, 1))
+        differ = np.flatnonzero(self.row >= 0)
+        beta[:, differ] = self.rows[self.row[differ]].T
+        return beta
+
+    def same_as(self, other):
+        """Whether another prior is equal."""
+        pairs = ((self.base, other.base), (self.row, other.row), (self.rows, other.rows))
+        return all(np.array_equal(a, b) for a, b in pairs)
+
+    def scaled(self, factor):
+        """This prior times a number."""
+        new = copy(self)
+        new.base = self.base * factor
+        new.rows = self.rows * factor
+        return new
+
+
+class LDAChain(Chain):
+    """A chain of latent Dirichlet allocation.
+
+    Parameters
+    ----------
+    tokens, z, seed, **options
+        As for :class:`Chain`.
+    alpha : ndarray of shape (n_components,)
+        Prior of the documents' topic weights.
+    prior : WordPrior
+        Prior of the topics' words.
+    sampler : {"auto", "alias", "sparse", "cycle", "dense"}
+        The sampler, which decides how counts are stored.
+    """
+
+    def __init__(self, tokens, z, seed, *, alpha, prior, sampler, **options):
+        self.alpha = alpha
+        self.prior = prior
+        self.sampler = sampler
+        super().__init__(tokens, z, len(alpha), seed, **options)
+
+    def _new_counts(self):
+        tokens, prior = self.tokens, self.prior
+        kind = storage(self.sampler, tokens.size)
+        kind[prior.row >= 0] = DENSE
+        rows = np.maximum(prior.rows, LEAST_PRIOR)
+        counts = kernels.TokenCounts(
+            kind, tokens.size, _single(prior.base), prior.row, rows, self.n_components
+        )
+        counts.add_tokens(tokens.word, self.z)
+        return counts
+
+    def _counts_from(self, arrays):
+        return kernels.TokenCounts.from_arrays(arrays, self.n_components)
+
+    def _has(self, *, alpha, prior, sampler):
+        return (
+            sampler == self.sampler
+            and np.array_equal(alpha, self.alpha)
+            and prior.same_as(self.prior)
+        )
+
+    def log_likelihood(self):
+        """log p(words, topics | priors), the weights integrated out, in nats."""
+        row_ptr, topics, counts = self.counts.to_lists()
+        words = np.repeat(np.arange(len(self.tokens.size)), np.diff(row_ptr))
+        beta, totals = self.prior.at(words, topics), self.prior.topic_totals()
+        value = (gammaln(counts + beta) - gammaln(beta)).sum()
+        value += (gammaln(totals) - gammaln(totals + self.n_topic)).sum()
+        doc_ptr = self.tokens.doc_ptr
+        _, topics, counts = kernels.document_topics(self.z, doc_ptr, self.n_components)
+        alpha, total = self.alpha[topics], self.alpha.sum()
+        value += (gammaln(counts + alpha) - gammaln(alpha)).sum()
+        return float(value + (gammaln(total) - gammaln(total + np.diff(doc_ptr))).sum())
+
+    def fitted_priors(self):
+        """The priors in use, by the names of the estimator's attributes."""
+        return {"doc_topic_prior_": self.alpha, "topic_word_prior_": self.prior.as_given()}
+
+
+def storage(sampler, size):
+    """How each word's counts are stored, given its tokens: LISTED, ALIASED or DENSE."""
+    kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
+    if sampler in kinds:
+        return np.full(len(size), kinds[sampler], dtype=np.int8)
+    return np.where(size > FREQUENT, ALIASED, LISTED).astype(np.int8)
+
+
+def builds_tables(n_passes):
+    """Whether alias tables may be built anew: always at first, then ever more rarely.
+
+    A table that depends on the present state disturbs the stationary distribution; built at passes
+    that grow geometrically, it does so ever less.
+    """
+    if n_passes < 16:
+        return True
+    return int(np.log(n_passes) / np.log(1.1)) != int(np.log(n_passes - 1) / np.log(1.1))
+
+
+def sweep(chain, *, n_steps):
+    """Draw the topic of every token once, and return the chain then.
+
+    Parameters
+    ----------
+    chain : LDAChain
+        Where the chain stands; it stays true.
+    n_steps : int
+        Metropolis-Hastings steps a token, where there are any.
+
+    Returns
+    -------
+    chain : LDAChain
+        Where it stands then, the pass not counted yet.
+    """
+    chain, tokens = chain.next(), chain.tokens
+    chain.counts.sweep(
+        tokens.word,
+        chain.z,
+        tokens.ptr,
+        tokens.groups,
+        chain.n_topic,
+        chain.alpha,
+        chain.prior.topic_totals(),
+        chain.seed,
+        chain.n_passes + 1,  # streams of 0 are the start's
+        cycle=chain.sampler == "cycle",
+        fresh=builds_tables(chain.n_passes),
+        n_steps=n_steps,
+        n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens),
+    )
+    return chain
+
+
+def learn_alpha(chain):
+    """One fixed-point step of the documents' prior, in place."""
+    ptr = chain.tokens.doc_ptr
+    _, topics, counts = kernels.document_topics(chain.z, ptr, chain.n_components)
+    gains = prior_gains(chain.alpha, topics, counts, np.diff(ptr))
+    chain.alpha = improved_prior(chain.alpha, *gains)
+
+
+def learn_beta(chain):
+    """One fixed-point step of one prior of all topics' words, in place (Minka 2000, Eq. 55)."""
+    n_features, beta = len(chain.tokens.size), chain.prior.base[0]
+    counts = chain.counts.to_lists()[2]
+    gain = (psi(counts + beta) - psi(beta)).sum()
+    total = n_features * beta
+    chain.prior = chain.prior.scaled(
+        gain / (n_features * (psi(chain.n_topic + total) - psi(total)).sum())
+    )
+    chain.counts.set_beta(_single(chain.prior.base))
+
+
+def _single(prior):
+    """A prior in single precision, still positive."""
+    return np.maximum(prior, LEAST_PRIOR).astype(np.float32)

@@ -1,0 +1,222 @@
+"""The tokens of a corpus, in blocks, and their first topics."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from sklearn_sparsepost._kernels import gibbs_lda as kernels
+from sklearn_sparsepost._run.chunks import split_units
+from sklearn_sparsepost._run.streams import (
+    FIRST_DRAWS,
+    ROUNDING,
+    STREAM_SAMPLE,
+    keyed_generator,
+)
+
+# Tokens up to which a sweep is one block, exactly one token after another. It is read whenever
+# tokens are dealt: tests set it to 0, for blocks of small corpora.
+SERIAL_TOKENS = 1 << 16
+# Tokens of a document that a block should hold: entering a document costs about as much as they do.
+TOKENS_A_VISIT = 20
+MOST_GROUPS = 16
+# Tokens a word may have: counts have 32 bits.
+MOST_TOKENS = (1 << 31) - 1
+# Topics that 16 bits tell apart.
+SHORT_TOPICS = 1 << 16
+# Stored counts that are turned into tokens at a time.
+PART = 1 << 22
+
+
+class Tokens:
+    """The tokens of a corpus, document by document, within a document by groups of words.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array
+        Counts; may be memory-mapped.
+    seed : int
+        Seed of the streams that round fractions.
+
+    Attributes
+    ----------
+    word : ndarray of shape (n_tokens,), int32
+        Word of each token.
+    ptr : ndarray of shape (n_documents, n_groups + 1), int64
+        Where the document's tokens of each group of words begin, and where they end.
+    groups : ndarray of shape (n_groups + 1,), int64
+        Where each group of documents begins.
+    size : ndarray of shape (n_features,), int64
+        Tokens of each word.
+    """
+
+    def __init__(self, X, seed):
+        if not X.has_canonical_format:  # entries of one word are one count
+            X = X.copy()
+            X.sum_duplicates()
+        n_documents, n_features = X.shape
+        runs = split_units(X.indptr, 0, n_documents, PART)
+        length = np.zeros(n_documents, dtype=np.int64)
+        self.size = np.zeros(n_features, dtype=np.int64)
+        for start, stop in runs:
+            rows, columns, counts = _entries(X, start, stop, seed)
+            length[start:stop] = np.bincount(rows, counts, minlength=stop - start)
+            self.size += np.bincount(columns, counts, minlength=n_features).astype(np.int64)
+        if self.size.max(initial=0) > MOST_TOKENS:
+            word = int(self.size.argmax())
+            raise ValueError(
+                f"X has {self.size[word]:.3g} tokens of feature {word}, and each is held: "
+                f"{MOST_TOKENS:,} are the most"
+            )
+        n_tokens = int(length.sum())
+        n_groups = self._n_groups(n_tokens, n_documents)
+        group = deal_words(self.size, n_groups)
+        self.groups = cut_evenly(length, n_groups)
+        self.word = np.empty(n_tokens, dtype=np.int32)
+        self.ptr = np.zeros((n_documents, n_groups + 1), dtype=np.int64)
+        first = 0
+        for start, stop in runs:
+            rows, columns, counts = _entries(X, start, stop, seed)
+            cell = rows * n_groups + group[columns]
+            order = np.lexsort((columns, cell))
+            n = int(counts.sum())
+            self.word[first : first + n] = np.repeat(columns[order], counts[order])
+            tokens = np.bincount(cell, counts, minlength=(stop - start) * n_groups)
+            ends = first + np.cumsum(tokens).astype(np.int64).reshape(stop - start, n_groups)
+            self.ptr[start:stop, 1:] = ends
+            self.ptr[start:stop, 0] = np.concatenate([[first], ends[:-1, -1]])
+            first += n
+
+    @classmethod
+    def merged(cls, one, other):
+        """The documents of both, those of `other` after those of `one`."""
+        counts = [
+            sp.csr_array(
+                (np.ones(part.n_tokens, dtype=np.int64), part.word, part.doc_ptr),
+                shape=(len(part.ptr), len(part.size)),
+            )
+            for part in (one, other)
+        ]
+        return cls(sp.vstack(counts, format="csr"), 0)
+
+    def word_order(self):
+        """The order of tokens by document and word."""
+        rows = np.repeat(np.arange(len(self.ptr)), np.diff(self.doc_ptr))
+        return np.lexsort((self.word, rows))
+
+    @staticmethod
+    def _n_groups(n_tokens, n_documents):
+        if n_tokens <= SERIAL_TOKENS:
+            return 1
+        return int(np.clip(n_tokens // n_documents // TOKENS_A_VISIT, 2, MOST_GROUPS))
+
+    @property
+    def n_tokens(self):
+        """Number of tokens."""
+        return len(self.word)
+
+    @property
+    def doc_ptr(self):
+        """Where each document's tokens begin, and where the last one's end."""
+        return np.append(self.ptr[:, 0], self.n_tokens)
+
+
+def _entries(X, start, stop, seed):
+    """Rows (from 0), columns and counts of the entries of some rows, the counts whole numbers.
+
+    A fraction is rounded up with its probability, by a stream of its own for each part.
+    """
+    span = slice(int(X.indptr[start]), int(X.indptr[stop]))
+    rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
+    counts = np.asarray(X.data[span])
+    if counts.dtype.kind == "f":
+        counts = np.minimum(counts, 2.0 * MOST_TOKENS)  # to be refused, not to overflow
+        whole = np.floor(counts)
+        rng = keyed_generator(seed, ROUNDING, start)
+        counts = whole + (rng.random(len(counts)) < counts - whole)
+    return rows, np.asarray(X.indices[span]), counts.astype(np.int64)
+
+
+def deal_words(size, n_groups):
+    """Deal words to groups of about equally many tokens, there and back by falling frequency."""
+    place = np.empty(len(size), dtype=np.int64)
+    place[np.argsort(-size, kind="stable")] = np.arange(len(size))
+    turn, seat = np.divmod(place, n_groups)
+    return np.where(turn % 2, n_groups - 1 - seat, seat)
+
+
+def cut_evenly(length, n_groups):
+    """Bounds of groups of neighbouring documents with about equally many tokens."""
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    inner = np.searchsorted(ends, total * np.arange(1, n_groups) / n_groups, side="left") + 1
+    return np.concatenate([[0], np.minimum(inner, len(length)), [len(length)]]).astype(np.int64)
+
+
+def uniform_topics(tokens, n_components, seed):
+    """Topics of tokens, drawn uniformly.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The tokens.
+    n_components : int
+        Number of topics.
+    seed : int
+        Seed of the stream.
+
+    Returns
+    -------
+    z : ndarray of shape (n_tokens,), uint16 or int32
+        The topics.
+    """
+    rng = keyed_generator(seed, 0, STREAM_SAMPLE)
+    return rng.integers(n_components, size=tokens.n_tokens, dtype=_type_of_topics(n_components))
+
+
+def topics_under(table, counts, tokens, alpha, seed):
+    """Topics of tokens, drawn independently given topics and the documents' expected counts.
+
+    Parameters
+    ----------
+    table : TopicTable
+        The topics of the documents' words.
+    counts : iterable of ndarray of shape (n_documents, n_components)
+        Expected topic counts, chunk of documents after chunk.
+    tokens : Tokens
+        The tokens.
+    alpha : ndarray of shape (n_components,)
+        Dirichlet prior of the documents' topic weights.
+    seed : int
+        Seed of the streams.
+
+    Returns
+    -------
+    z : ndarray of shape (n_tokens,), uint16 or int32
+        The topics.
+    """
+    z = np.empty(tokens.n_tokens, dtype=_type_of_topics(len(alpha)))
+    weight = table.rows[0]
+    base = np.concatenate([(part * alpha).sum(axis=1) for part in np.array_split(weight, 64)])
+    ptr, first = tokens.doc_ptr, 0
+    for part in counts:
+        last = first + len(part)
+        span = slice(ptr[first], ptr[last])
+        kernels.draw_assignments(
+            tokens.word[span],
+            ptr[first : last + 1] - ptr[first],
+            table.position,
+            weight,
+            part,
+            alpha,
+            base,
+            z[span],
+            seed,
+            FIRST_DRAWS,
+            first,
+        )
+        first = last
+    return z
+
+
+def _type_of_topics(n_components):
+    """The type that tokens' topics are held in."""
+    return np.uint16 if n_components <= SHORT_TOPICS else np.int32

@@ -1,0 +1,155 @@
+"""What the estimators share that are learned by a bound: passes, streams, warm starts."""
+
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+
+from sklearn_sparsepost._base import BaseSparsePosterior
+from sklearn_sparsepost._checks import (
+    MOST_COUNT,
+    MOST_INTEGER,
+    Interval,
+    StrOptions,
+    fingerprint,
+)
+from sklearn_sparsepost._learning.loops import (
+    batch_pass,
+    memoized_pass,
+    online_pass,
+    stream_update,
+)
+from sklearn_sparsepost._learning.moves import pass_with_moves
+
+PASSES = {"batch": batch_pass, "online": online_pass, "memoized": memoized_pass}
+
+
+class BaseVariational(BaseSparsePosterior):
+    """Base class of the estimators that are learned by a bound.
+
+    A subclass has the parameters of learning, `learning_method` to `n_jobs`, and says where a fit
+    begins in ``_new_state(model, corpus, seed)``, what state its fitted attributes stand for in
+    ``_state_of_fitted(model, corpus)``, and what a state leaves in ``_fitted_attributes``.
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
+        "sparsity_level": [None, Interval(Integral, 1, None, closed="left")],
+        "learning_method": [StrOptions(set(PASSES))],
+        "n_batches": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
+        "learning_offset": [Interval(Real, 0, None, closed="left")],
+        "total_samples": [None, Interval(Real, 0, MOST_COUNT, closed="right")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "sparse_output": ["boolean"],
+        "warm_start": ["boolean"],
+        "n_jobs": [None, Interval(Integral, None, None, closed="neither")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # What the bound is divided by, as people call it.
+    _unit = "sample"
+
+    # ------------------------------------------------------------------ fitting
+
+    def _states(self, model, corpus, goes_on, n_starts=1):
+        """Where the passes begin, one start after another."""
+        if goes_on:
+            state = self._state_to_go_on(model, corpus)
+            state.n_fitted = state.n_seen = corpus.n_samples
+            yield state
+            return
+        for seed in self._new_seeds(n_starts):
+            state = self._begin(model, corpus, seed)
+            state.n_fitted = state.n_seen = corpus.n_samples
+            yield state
+
+    def _begin(self, model, corpus, seed):
+        state = self._new_state(model, corpus, seed)
+        state.fingerprint = fingerprint(corpus.X, corpus.weight)
+        return state
+
+    def _one_pass(self, model, corpus, moves=False):
+        """A pass of the learning method, with moves or without, as a function of the state."""
+        method = self.learning_method
+        options = {"evaluate_every": getattr(self, "evaluate_every", 1)}
+        if method == "online":
+            options["batch_size"] = self.batch_size
+            options["decay"], options["offset"] = self.learning_decay, self.learning_offset
+        elif method == "memoized":
+            options["n_batches"] = self.n_batches
+        if moves:
+            return partial(pass_with_moves, PASSES[method], model, corpus, **options)
+        return partial(PASSES[method], model, corpus, **options)
+
+    def _has_converged(self, state):
+        """Whether the bound, per token or sample, rose by less than `tol` since last known.
+
+        In online learning, where it may fall at any time, whether it moved by less.
+        """
+        known = [bound for bound in state.history if not np.isnan(bound)]
+        if not self.tol or len(known) < 2 or np.isnan(state.history[-1]):
+            return False
+        change = known[-1] - known[-2]
+        if self.learning_method == "online":
+            change = abs(change)
+        return change < self.tol * state.amount
+
+    def _line(self, state):
+        """What is said of a pass."""
+        line = f"pass {state.n_passes}"
+        if not np.isnan(state.history[-1]):
+            line += f", bound per {self._unit} {state.history[-1] / state.amount:.5f}"
+        return line
+
+    # ------------------------------------------------------------------ streams
+
+    def _stream(self, model, corpus, state, begins):
+        """Make a step on the next batch of a stream, and set the attributes."""
+        stream_update(
+            model,
+            corpus,
+            state,
+            decay=self.learning_decay,
+            offset=self.learning_offset,
+            total_samples=self.total_samples,
+            begins=begins,
+        )
+        self._store(state, whole=True)
+
+    def _state_to_stream(self, model, corpus):
+        """A state of its own for the next batch of a stream."""
+        kept = getattr(self, "_fit_state", None)
+        state = self._state_of_fitted(model, corpus) if kept is None else kept.own()
+        state.fingerprint = None  # of no one X
+        return state
+
+    # ------------------------------------------------------------------ going on
+
+    def _state_to_go_on(self, model, corpus):
+        """The kept state; of other data without what belongs to the batches."""
+        mark = fingerprint(corpus.X, corpus.weight)
+        kept = getattr(self, "_fit_state", None)
+        if kept is None or not self._serves(kept, mark):
+            kept = self._state_of_fitted(model, corpus)
+            kept.fingerprint = mark
+        same = kept.fingerprint == mark
+        memoized = self.learning_method == "memoized"
+        n_batches = min(self.n_batches, corpus.n_samples) if memoized else None
+        state = kept.own(n_batches, same_data=same)
+        state.fingerprint, state.dtype = mark, corpus.dtype
+        return state
+
+    def _serves(self, kept, mark):
+        """Whether a kept state may be gone on from with the data of a fingerprint."""
+        return True
+
+    def _count_passes(self, state):
+        """Have a state made from the attributes count as many passes as they do."""
+        state.n_passes, state.n_updates = self.n_iter_, self.n_batch_iter_
+        state.n_fitted = state.n_seen = self.n_samples_seen_
+        state.history = list(self.bound_history_)
+        return state

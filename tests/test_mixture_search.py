@@ -1,0 +1,117 @@
+"""The search of the largest weights, and neighbours: what they find, and where they are used."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_sparsepost import SparseMixture
+from sklearn_sparsepost._models.gaussian_search import GaussianSearch
+from sklearn_sparsepost._models.mixture import Mixture
+from sklearn_sparsepost.observations import Observation
+
+
+def fitted_model(mixture, dtype, n_rows=np.inf, **options):
+    """The model of a mixture that was fitted with `warm_start`, and its globals."""
+    state = mixture._fit_state
+    K = state.stats.n_components
+    model = Mixture(*state.parts, K, dtype=dtype, rows_per_step=n_rows, **options)
+    return model, model.globals_of(state)
+
+
+@pytest.mark.parametrize("level", [1, 3, 5])
+@pytest.mark.parametrize("assume_centered", [True, False])
+def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, level, assume_centered):
+    X = patches.astype(dtype) + dtype(0 if assume_centered else 0.5)
+    options = {"assume_centered": assume_centered, "learning_method": "batch", "random_state": 0}
+    options |= {"max_iter": 3, "tol": 0, "warm_start": True}
+    mixture = SparseMixture(40, sparsity_level=level, **options).fit(X)
+    model, globals_ = fitted_model(mixture, X.dtype, len(X), sparsity_level=level)
+    table, log_weights = globals_.table, globals_.log_weights
+    rows = model.observation.prepare(X)
+    search = model.observation.best
+    assert table["search"] is not None
+    wanted, weight = Observation.best(model.observation, rows, table, log_weights, level)
+    tolerance = 1e-9 if dtype == np.float64 else 2e-3
+    rng = np.random.default_rng(3)
+    poor = np.argsort(rng.random((len(rows), 40)), axis=1)[:, :level].astype(np.uint16)
+    for start in (wanted.astype(np.uint16), poor, None):
+        index, found = search(rows, table, log_weights, level, start)
+        np.testing.assert_allclose(np.sort(found), np.sort(weight), rtol=0, atol=tolerance)
+        if dtype == np.float64:
+            np.testing.assert_array_equal(index, wanted)
+        assert (np.diff(index.astype(int), axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_search_in_predictions_of_any_estimation(estimation, level, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(2000, 20))
+    options = {"estimation": estimation, "sparsity_level": level, "max_iter": 3, "tol": 0}
+    # The last component's start is no observation's nearest, so that "ml" gives it no weight.
+    starts = np.concatenate([X[:19], np.full((1, 20), 100.0)])
+    mixture = SparseMixture(20, means_init=starts, random_state=0, **options)
+    labels, resp = mixture.fit_predict(X), mixture.predict_proba(X)
+    assert (mixture.weights_ == 0).any() == (estimation == "ml")
+    monkeypatch.setattr(GaussianSearch, "pays", lambda *_: False)
+    np.testing.assert_array_equal(mixture.predict(X), labels)
+    np.testing.assert_allclose(mixture.predict_proba(X), resp, rtol=1e-9)
+
+
+def test_search_where_single_precision_overflows(patches):
+    options = {"assume_centered": True, "max_iter": 2, "random_state": 0, "warm_start": True}
+    mixture = SparseMixture(40, **options).fit(patches)
+    model, globals_ = fitted_model(mixture, patches.dtype, len(patches))
+    table, log_weights = globals_.table, globals_.log_weights
+    far = patches[:50] * np.logspace(10, 60, 50)[:, None]
+    wanted, weight = Observation.best(model.observation, far, table, log_weights, 4)
+    for start in (np.zeros((50, 4), np.int32) + np.arange(4), None):
+        index, found = model.observation.best(far, table, log_weights, 4, start)
+        np.testing.assert_array_equal(index, wanted)
+        np.testing.assert_allclose(found, weight, rtol=1e-9)
+
+
+def test_search_and_plain_way_fit_the_same(patches, monkeypatch):
+    mixture = SparseMixture(40, assume_centered=True, max_iter=4, tol=0, random_state=0)
+    fast = clone(mixture).fit(patches)
+    monkeypatch.setattr(GaussianSearch, "pays", lambda *_: False)
+    plain = clone(mixture).fit(patches)
+    np.testing.assert_allclose(fast.bound_history_, plain.bound_history_, rtol=1e-10)
+    np.testing.assert_allclose(fast.covariances_, plain.covariances_, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("level", [1, 4])
+def test_few_neighbours_still_raise_the_bound(patches, method, level):
+    options = {"sparsity_level": level, "learning_method": method, "assume_centered": True}
+    options |= {"max_iter": 8, "tol": 0, "random_state": 0}
+    exact = SparseMixture(40, **options).fit(patches)
+    bounds = {}
+    for n_neighbors in (1, 5, 40):
+        mixture = SparseMixture(40, n_neighbors=n_neighbors, **options).fit(patches)
+        assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+        bounds[n_neighbors] = mixture.lower_bound_
+    # All neighbours are all components; a row's own only never lets it leave them.
+    np.testing.assert_allclose(bounds[40], exact.lower_bound_, rtol=1e-9)
+    assert bounds[1] < bounds[5] <= exact.lower_bound_ + 1e-9 * abs(exact.lower_bound_)
+    if level > 1:  # more paths out of a poor start
+        gain = exact.lower_bound_ - exact.bound_history_[0]
+        assert bounds[5] > exact.lower_bound_ - 0.25 * gain
+
+
+def test_neighbours_are_the_components_of_largest_expected_weight(patches):
+    for X, centred in ((patches, True), (patches + 0.5, False)):
+        options = {"assume_centered": centred, "max_iter": 3, "random_state": 0}
+        mixture = SparseMixture(12, warm_start=True, **options).fit(X)
+        model, globals_ = fitted_model(mixture, X.dtype, len(X), n_neighbors=3)
+        table, log_weights = globals_.table, globals_.log_weights
+        rng = np.random.default_rng(0)
+        estimates = model.observation.estimate(mixture._fit_state.stats)
+        attributes = model.observation.attributes(estimates)
+        for k, found in enumerate(table["neighbours"]):
+            drawn = model.observation.draw(attributes, k, 20_000, rng)
+            rows = model.observation.prepare(drawn)
+            mean = (model.observation.log_likelihood(rows, table) + log_weights).mean(axis=0)
+            mean[k] = np.inf
+            assert len(set(found)) == 3 and k in found
+            cut = np.sort(mean)[-3]
+            assert mean[found].min() > cut - 0.02 * abs(cut)
