@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from run import experiments
+from runs import read
 
 HERE = Path(__file__).resolve().parent
 GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
@@ -37,89 +37,6 @@ class Table(NamedTuple):
     note: str
     header: list
     rows: list
-
-
-class Run(NamedTuple):
-    """Repetitions of a measurement as one, its seconds the medians."""
-
-    passes: np.ndarray
-    seconds: np.ndarray
-    scores: np.ndarray  # of the first repetition; NaN where there is none
-    results: list
-
-    @property
-    def lap(self):
-        """Median seconds of a pass from the third on, when the first topics have settled."""
-        laps = [
-            np.diff([row["seconds"] for row in result["checkpoints"]])[1:]
-            for result in self.results
-        ]
-        return float(np.median(np.median(laps, axis=1)))
-
-    @property
-    def start(self):
-        """Median seconds until the first pass."""
-        return float(np.median([result["start_seconds"] for result in self.results]))
-
-    @property
-    def speed(self):
-        """Millions of training tokens a second, without what comes before the first checkpoint."""
-        found = []
-        for result in self.results:  # repetitions within a time may differ in their passes
-            points = result["checkpoints"]
-            first = points[0] if len(points) > 1 else {"passes": 0, "seconds": 0.0}
-            passes = points[-1]["passes"] - first["passes"]
-            found.append(passes / (points[-1]["seconds"] - first["seconds"]))
-        return float(np.median(found)) * self.results[0]["n_tokens"] / 1e6
-
-    @property
-    def known(self):
-        """Which checkpoints were scored."""
-        return ~np.isnan(self.scores)
-
-    def score_at(self, seconds):
-        """The score at some time, interpolated in its logarithm."""
-        known = self.known
-        return float(np.interp(np.log(seconds), np.log(self.seconds[known]), self.scores[known]))
-
-    def time_to(self, level):
-        """Seconds until the score first is at a level, interpolated likewise; NaN for never."""
-        scores, seconds = self.scores[self.known], self.seconds[self.known]
-        above = np.flatnonzero(scores >= level)
-        if not above.size:
-            return np.nan
-        i = above[0]
-        if i == 0:
-            return float(seconds[0])
-        at = np.interp(level, scores[i - 1 : i + 1], np.log(seconds[i - 1 : i + 1]))
-        return float(np.exp(at))
-
-
-def read(runs, experiment):
-    """Runs of an experiment: {corpus-topics: {label: Run}}; failures are left out."""
-    found = {}
-    order = {key: i for i, (key, _) in enumerate(experiments())}  # however they were resumed
-    for key in sorted(runs, key=lambda key: order.get(key, len(order))):
-        result = runs[key]
-        name, corpus, label = key.split("/")
-        if name == experiment and "checkpoints" in result:
-            label = label.split("#")[0]
-            found.setdefault(corpus, {}).setdefault(label, []).append(result)
-    return {
-        corpus: {label: _combine(results) for label, results in labels.items()}
-        for corpus, labels in found.items()
-    }
-
-
-def _combine(results):
-    n_shared = min(len(result["checkpoints"]) for result in results)
-    rows = [result["checkpoints"][:n_shared] for result in results]
-    return Run(
-        np.array([row["passes"] for row in rows[0]]),
-        np.median([[row["seconds"] for row in one] for one in rows], axis=0),
-        np.array([row.get("score", np.nan) for row in rows[0]]),
-        results,
-    )
 
 
 def _number(value, digits=3):
@@ -180,22 +97,22 @@ def curve_tables(runs):
     return tables
 
 
-def lap_tables(runs):
+def pass_tables(runs):
     """Seconds of a pass by topics and sparsity, a table a learning method."""
     tables = []
-    by_topics = read(runs, "laps")
+    by_topics = read(runs, "passes")
     for learning in ("batch", "memoized"):
-        laps = {
+        passes = {
             name: {
-                label.split()[0]: run.lap
+                label.split()[0]: run.pass_seconds
                 for label, run in labels.items()
                 if label.endswith(learning)
             }
             for name, labels in by_topics.items()
         }
-        levels = list(dict.fromkeys(level for found in laps.values() for level in found))
+        levels = list(dict.fromkeys(level for found in passes.values() for level in found))
         rows = []
-        for name, found in laps.items():
+        for name, found in passes.items():
             cells = [_number(found[level]) if level in found else "" for level in levels]
             both = {"L=8", "dense"} <= found.keys()
             ratio = _number(found["dense"] / found["L=8"]) if both else ""
@@ -245,14 +162,14 @@ def sweep_tables(runs):
 def growth(runs):
     """Seconds of a sweep: {"topics" or "size": [(topics or tokens, {sampler: seconds})]}."""
     by_topics = [
-        (int(name.rpartition("-")[2]), {label: run.lap for label, run in labels.items()})
+        (int(name.rpartition("-")[2]), {label: run.pass_seconds for label, run in labels.items()})
         for name, labels in read(runs, "over topics").items()
     ]
     by_size = {}
     for labels in read(runs, "over size").values():
         for label, run in labels.items():
             row = by_size.setdefault(run.results[0]["n_tokens"], {})
-            row[label.split()[0]] = run.lap
+            row[label.split()[0]] = run.pass_seconds
     pair = {"alias", "sparse"}
     return {
         "topics": [row for row in by_topics if pair <= row[1].keys()],
@@ -272,11 +189,11 @@ def growth_tables(runs):
         cells = [
             [
                 f"{size}" if what == "topics" else _number(size / 1e6),
-                _number(laps["alias"]),
-                _number(laps["sparse"]),
-                _number(laps["sparse"] / laps["alias"]),
+                _number(passes["alias"]),
+                _number(passes["sparse"]),
+                _number(passes["sparse"] / passes["alias"]),
             ]
-            for size, laps in rows
+            for size, passes in rows
         ]
         note = "Medians of the sweeps from the third on. Tables are built anew in each of them."
         if cells:
@@ -386,9 +303,9 @@ def pair_tables(runs, experiment, title, first, second):
     rows = [
         [
             _corpus(name),
-            _number(labels[first].lap),
-            _number(labels[second].lap),
-            _number(labels[first].lap / labels[second].lap),
+            _number(labels[first].pass_seconds),
+            _number(labels[second].pass_seconds),
+            _number(labels[first].pass_seconds / labels[second].pass_seconds),
         ]
         for name, labels in read(runs, experiment).items()
         if {first, second} <= labels.keys()
@@ -563,7 +480,7 @@ def all_tables(runs):
         *sweep_tables(runs),
         *growth_tables(runs),
         *sampler_start_tables(runs),
-        *lap_tables(runs),
+        *pass_tables(runs),
         *start_tables(runs),
         *seed_tables(runs),
         *prior_tables(runs),
@@ -633,7 +550,7 @@ def draw_growth(runs, path):
     for ax, (what, rows) in zip(axes[0], panels.items(), strict=True):
         at = [size for size, _ in rows]
         for sampler, colour in (("sparse", "#ee7733"), ("alias", "#0077bb")):
-            ax.plot(at, [laps[sampler] for _, laps in rows], "o-", color=colour, label=sampler)
+            ax.plot(at, [passes[sampler] for _, passes in rows], "o-", color=colour, label=sampler)
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xticks(at, [f"{size:,}" if what == "topics" else f"{size / 1e6:.1f}" for size in at])

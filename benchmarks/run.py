@@ -84,7 +84,7 @@ def experiments(quick=False):
         add(key, corpus, n_topics, method="sparsepost", **spec)
 
     small = [("kos", 20)]
-    passes, laps = (3, 4) if quick else (20, 8)
+    passes, timed = (3, 4) if quick else (20, 8)
     news = small if quick else [("newsgroups20", 200), ("newsgroups20", 800)]
     several = small if quick else [*news, ("nips", 200), ("kos", 50)]
     large = small if quick else [("arxiv300k", 500)]
@@ -110,8 +110,8 @@ def experiments(quick=False):
                 corpus = news[0][0]
                 label = "dense" if level is None else f"L={level}"
                 options = {"sparsity_level": level, "learning_method": learning}
-                spec = {"options": options, "passes": laps, "score": "none"}
-                ours(f"laps/{corpus}-{k}/{label} {learning}", corpus, k, **spec)
+                spec = {"options": options, "passes": timed, "score": "none"}
+                ours(f"passes/{corpus}-{k}/{label} {learning}", corpus, k, **spec)
 
     for corpus, k in [news[-1], *large]:
         for repeat in range(3):
@@ -120,7 +120,7 @@ def experiments(quick=False):
 
     for seed in range(2 if quick else 10):
         corpus, k = news[0]
-        ours(f"seeds/{corpus}-{k}/seed {seed}", corpus, k, seed=seed, passes=laps, score="last")
+        ours(f"seeds/{corpus}-{k}/seed {seed}", corpus, k, seed=seed, passes=timed, score="last")
 
     for corpus, k in small if quick else [("newsgroups20", 200), ("nips", 200)]:
         for label, options in (("fixed", {}), ("learned", {"doc_topic_prior": "auto"})):
@@ -133,12 +133,12 @@ def experiments(quick=False):
         ours(key, corpus, k, kind="stream", seed=seed, passes=passes)
 
     corpus, k = news[0]
-    add(f"transform/{corpus}-{k}/transform", corpus, k, kind="transform", passes=laps)
+    add(f"transform/{corpus}-{k}/transform", corpus, k, kind="transform", passes=timed)
 
     for corpus, k in news:
         for repeat in range(7):  # a ratio of two noisy figures
             for threads in (1, 2):
-                spec = {"threads": threads, "repeat": repeat, "passes": laps, "score": "none"}
+                spec = {"threads": threads, "repeat": repeat, "passes": timed, "score": "none"}
                 ours(f"threads/{corpus}-{k}/{threads}", corpus, k, **spec)
 
     for corpus, k in large:
@@ -156,7 +156,7 @@ def experiments(quick=False):
     for repeat in range(3):
         for build in ("installed", "native"):
             key = f"native/{corpus}-{k}/{build}"
-            ours(key, corpus, k, build=build, repeat=repeat, passes=laps, score="none")
+            ours(key, corpus, k, build=build, repeat=repeat, passes=timed, score="none")
     return found
 
 
