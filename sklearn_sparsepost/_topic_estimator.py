@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted
 from sklearn_sparsepost._checks import check_count, check_topics, positive_array
 from sklearn_sparsepost._models.inference import TopicTable
+from sklearn_sparsepost._models.priors import feature_prior
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost.metrics import complete_documents
 
@@ -61,12 +62,8 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         default = self.doc_topic_prior is None or self._learns_prior
         alpha = 0.5 / K if default else self.doc_topic_prior
         alpha = positive_array(alpha, "doc_topic_prior", {"one value": (), "one a topic": (K,)})
-        default = self.topic_word_prior is None or self._learns_word_prior
-        beta = positive_array(
-            0.1 if default else self.topic_word_prior,
-            "topic_word_prior",
-            {"one value": (), "one a word": (n_features,), "topics x words": (K, n_features)},
-        )
+        given = None if self._learns_word_prior else self.topic_word_prior
+        beta = feature_prior(given, 0.1, "topic_word_prior", n_features, K)
         return np.broadcast_to(alpha, (K,)).copy(), beta
 
     # ------------------------------------------------------------------ using a fitted model

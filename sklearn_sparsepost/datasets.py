@@ -13,6 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from sklearn_sparsepost._checks import check_count, positive_array
 from sklearn_sparsepost._models.documents import draw_dirichlet
+from sklearn_sparsepost._models.priors import feature_prior
 
 __all__ = ["load_docstrings", "make_bars", "make_lda_corpus"]
 
@@ -432,8 +433,7 @@ def make_lda_corpus(
     check_count(n_components, "n_components", 1)
     rng = check_random_state(random_state)
     shape = (n_components, n_features)
-    shapes = {"one value": (), "one a word": (n_features,), "topics x words": shape}
-    beta = positive_array(topic_word_prior, "topic_word_prior", shapes)
+    beta = feature_prior(topic_word_prior, 0.1, "topic_word_prior", *shape[::-1])
     components = draw_dirichlet(np.broadcast_to(beta, shape), rng)
     doc_topic = _draw_doc_topic(n_samples, n_components, doc_topic_prior, rng)
     lengths = _draw_lengths(n_samples, doc_length, rng)

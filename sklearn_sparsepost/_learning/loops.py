@@ -306,16 +306,16 @@ def memoized_pass(model, corpus, state, *, n_batches=10, evaluate_every=1, track
             _memoized_update(model, corpus, state, b, chunks[b], track)
         # From scratch, so that no rounding of what came and went stays.
         state.sum_of_memory(state.stats.clear())
-        state.start = None
+        state.stand_in = None
         state.note(model, [state.stats])
         return _end(model, state, evaluate_every)
 
 
 def _deal_batches(corpus, state, before, n_batches):
-    """Begin a memory, in which the start stands for all batches."""
+    """Begin a memory, in which the statistics so far stand in for all batches."""
     state.batches = deal_units(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES))
     state.memo = [None] * n_batches
-    state.start = before.start = before.stats.compact()
+    state.stand_in = before.stand_in = before.stats.compact()
     state.n_units = corpus.n_samples
     state.local = {}
 
@@ -327,7 +327,7 @@ def _memoized_update(model, corpus, state, b, chunks, track):
     state.tracked[b], new.tracked = new.tracked, None
     old, state.memo[b] = state.memo[b], new
     if old is None:
-        state.stats.add(state.start, -new["n_samples"] / corpus.n_samples)
+        state.stats.add(state.stand_in, -new["n_samples"] / corpus.n_samples)
     else:
         state.stats.add(old, -1.0)
     state.stats.add(new)

@@ -50,7 +50,7 @@ class FitState:
         self.amount = 1.0  # of data, by which the bound is divided to be compared
         self.batches = None  # memoized: runs of units of each batch
         self.memo = None  # memoized: statistics of each batch as last seen
-        self.start = None  # memoized: the start's statistics, while some batch is unseen
+        self.stand_in = None  # memoized: the first statistics, while some batch is unseen
         self.n_units = 0  # memoized: units of all batches
         self.local = {}  # what each chunk's local step may start from, a list a batch
         self.tracked = {}  # what moves wanted to know of the last pass, batch by batch
@@ -104,7 +104,7 @@ class FitState:
         new.stats = self.stats.copy()
         n_held = None if new.memo is None else len(new.memo)
         if not same_data or n_held != n_batches:
-            new.memo, new.start, new.batches = None, None, None
+            new.memo, new.stand_in, new.batches = None, None, None
             if not same_data or n_held is not None:
                 new.local = {}
         return new
@@ -118,7 +118,7 @@ class FitState:
             The copy.
         """
         new = copy(self)
-        new.memo, new.local, new.batches, new.start, new.tracked = None, {}, None, None, {}
+        new.memo, new.local, new.batches, new.stand_in, new.tracked = None, {}, None, None, {}
         new.spare = None
         return new
 
@@ -144,7 +144,7 @@ class FitState:
     # ------------------------------------------------------------------ memory
 
     def lend_stats(self):
-        """Lend the statistics to be written to; what batches and start remember restores them here.
+        """Lend the statistics to be written to; they are restored from what batches remember.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class FitState:
             self.lend_stats()
 
     def sum_of_memory(self, total):
-        """Add what every batch has left to a total, the start for those not visited.
+        """Add what every batch has left to a total, the stand-in for those not visited.
 
         Parameters
         ----------
@@ -177,8 +177,8 @@ class FitState:
         for part in seen:
             total.add(part)
         n_seen = sum(int(part["n_samples"]) for part in seen)
-        if self.start is not None and (not seen or n_seen < self.n_units):
-            total.add(self.start, 1 - n_seen / self.n_units if seen else 1.0)
+        if self.stand_in is not None and (not seen or n_seen < self.n_units):
+            total.add(self.stand_in, 1 - n_seen / self.n_units if seen else 1.0)
         return total
 
     # ------------------------------------------------------------------ passes
@@ -216,7 +216,7 @@ class FitState:
             The statistics of its parts.
         """
         names = [*parts[0].scalars, *model.reported]
-        self.report = {name: sum(part.factor * part[name] for part in parts) for name in names}
+        self.report = {name: sum(part.value(name) for part in parts) for name in names}
 
     def end_pass(self, model, bound):
         """Count the pass that `report` is of, and keep its bound.

@@ -229,7 +229,7 @@ class Admixture(Model):
         with single_blas():
             estimates = self.observation.estimate(state.stats)
             return (
-                stats.factor * (stats["entropy"] + stats["weights"] + stats["base"])
+                sum(stats.value(name) for name in ("entropy", "weights", "base"))
                 + self.documents.bound(state.learned)
                 + self.observation.bound(stats, estimates)
             )

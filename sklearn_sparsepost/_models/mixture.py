@@ -236,7 +236,7 @@ class Mixture(Model):
         with single_blas():
             estimates, concentration = self.estimate(state.stats)
             return (
-                stats.factor * (stats["entropy"] + stats["base"])
+                sum(stats.value(name) for name in ("entropy", "base"))
                 + self.weights.bound(stats.value("count"), concentration)
                 + self.observation.bound(stats, estimates)
             )

@@ -50,8 +50,8 @@ class Observation:
     ...         return {"first": resp.T @ rows[:, 0], "second": resp.T @ rows[:, 0] ** 2}
     ...
     ...     def estimate(self, stats):
-    ...         precision = 0.01 + stats.factor * stats["count"]
-    ...         means = (stats.factor * stats["first"] / precision)[:, None]
+    ...         precision = 0.01 + stats.value("count")
+    ...         means = (stats.value("first") / precision)[:, None]
     ...         return {"means": means, "mean_precision": precision}
     ...
     ...     def table(self, estimates, dtype, *, point=False):
@@ -65,8 +65,8 @@ class Observation:
     ...
     ...     def data_bound(self, stats, estimates):
     ...         constant, means = self.table(estimates, float)
-    ...         value = constant @ stats["count"] + means[0] @ stats["first"]
-    ...         return stats.factor * (value - 0.5 * stats["second"].sum())
+    ...         value = constant @ stats.value("count") + means[0] @ stats.value("first")
+    ...         return value - 0.5 * stats.value("second").sum()
     ...
     ...     def prior_bound(self, estimates):
     ...         ratio = 0.01 / estimates["mean_precision"]
@@ -137,7 +137,7 @@ class Observation:
         Parameters
         ----------
         stats : SuffStats
-            ``stats.factor * stats[name]`` is the value of one of the arrays, or of "count", the
+            ``stats.value(name)`` is the value of one of the arrays, or of "count", the
             expected number of observations in each component.
 
         Returns

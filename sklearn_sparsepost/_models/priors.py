@@ -29,7 +29,39 @@ def compact_prior(beta):
     return np.ascontiguousarray(beta.T if beta.ndim == 2 else beta.reshape(-1, 1))
 
 
-def discrete_observation(kind, estimation, feature_prior, n_features):
+def feature_prior(given, default, name, n_features, n_components=None):
+    """A Dirichlet prior of features as users give it, checked.
+
+    Parameters
+    ----------
+    given : float, array-like or None
+        What the user gave.
+    default : float
+        What None stands for.
+    name : str
+        Its name.
+    n_features : int
+        Number of features: there may be one value for each.
+    n_components : int, default=None
+        Number of components, if there may be a row for each.
+
+    Returns
+    -------
+    prior : ndarray of shape (), (n_features,) or (n_components, n_features), float64
+        The prior.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive, or of another shape.
+    """
+    shapes = {"one value": (), "one a feature": (n_features,)}
+    if n_components is not None:
+        shapes["components x features"] = (n_components, n_features)
+    return positive_array(default if given is None else given, name, shapes)
+
+
+def discrete_observation(kind, estimation, given, n_features):
     """A model of counts or bits, with its prior.
 
     Parameters
@@ -38,8 +70,8 @@ def discrete_observation(kind, estimation, feature_prior, n_features):
         Which.
     estimation : {"bayes", "map", "ml"}
         What is kept of a component.
-    feature_prior : float, array-like of shape (n_features,) or None
-        The estimator's parameter.
+    given : float, array-like of shape (n_features,) or None
+        The estimator's `feature_prior`.
     n_features : int
         Number of features.
 
@@ -49,11 +81,7 @@ def discrete_observation(kind, estimation, feature_prior, n_features):
         The model.
     """
     default = 1.0 if kind == "bernoulli" else 0.1
-    prior = positive_array(
-        default if feature_prior is None else feature_prior,
-        "feature_prior",
-        {"one value": (), "one a feature": (n_features,)},
-    )
+    prior = feature_prior(given, default, "feature_prior", n_features)
     prior = np.broadcast_to(prior, (n_features,)).copy()
     if kind == "bernoulli":
         return Bernoulli(estimation, np.stack([prior, prior], axis=1))
