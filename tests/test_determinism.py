@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
 from sklearn_sparsepost._run import chunks, threads
 from sklearn_sparsepost._starts import topics
-from sklearn_sparsepost._starts.bregman import random_topics
+from sklearn_sparsepost._starts.topics import _random_topics
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 # Many more topics than words keep, so that kernels skip what is zero.
@@ -160,7 +160,7 @@ def test_tied_rows_of_a_seeding_prior_know_no_threads(monkeypatch):
     monkeypatch.setattr(topics, "single_blas", watched)
     rng, same = np.random.default_rng(0), np.random.default_rng(0)
     ordered = topics.first_counts(COUNTS, K, "random", prior, np.float64, rng)
-    counts = np.maximum(random_topics(200, K, same) - prior.T, 0)
+    counts = np.maximum(_random_topics(200, K, same) - prior.T, 0)
     assert held
     np.testing.assert_array_equal(np.sort(ordered.sum(axis=0)), np.sort(counts.sum(axis=0)))
 
