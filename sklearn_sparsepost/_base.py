@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_sparsepost._checks import check_counts
+from sklearn_sparsepost._run.threads import settled_as_before
 from sklearn_sparsepost._version import __version__
 
 # scikit-learn's private helpers are imported here and in `_checks`, and nowhere else.
@@ -120,7 +121,8 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         try:
             # Arithmetic with short integers overflows.
             vars(self).update({name: int(value) for name, value in given.items()})
-            yield reached
+            with settled_as_before():
+                yield reached
         except BaseException:
             self._leave(before, reached.state)
             raise

@@ -398,3 +398,15 @@ def test_sizes_of_globals_are_those_of_their_arrays():
     nested = {"one": np.zeros(100), "more": [np.zeros(10), (np.zeros(5), "text")]}
     assert sys.getsizeof(Globals(table=np.zeros(200))) - empty == 1600
     assert sys.getsizeof(Globals(nested=nested, part=Part(), n=3)) - empty == 8 * 415
+
+
+def test_an_interrupt_between_lines_leaves_nothing_settled(monkeypatch):
+    monkeypatch.setattr(threads, "most_threads", lambda: 4)
+    much = threads.SMALL_WORK + 1
+    with threads.settled_threads(3):
+        with threads.settled_as_before():
+            kept = threads.settled_threads(1)
+            kept.__enter__()  # and its end is never reached
+            assert threads.threads_for(much) == 1
+        assert threads.threads_for(much) == 3
+    assert threads.threads_for(much) == 4

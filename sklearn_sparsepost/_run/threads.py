@@ -154,12 +154,18 @@ class Scratch(threading.local):
 
 
 class _Settled(threading.local):
-    """How many threads this thread's work may use; nobody has said so yet."""
+    """What is settled in a thread, the innermost last."""
 
-    n_threads = None
+    def __init__(self):
+        self.held = []
 
 
 _SETTLED = _Settled()
+
+
+def _settled():
+    """How many threads are settled here, or all."""
+    return _SETTLED.held[-1] if _SETTLED.held else most_threads()
 
 
 @contextmanager
@@ -171,12 +177,22 @@ def settled_threads(n_threads):
     n_threads : int
         How many.
     """
-    before = _SETTLED.n_threads
-    _SETTLED.n_threads = min(n_threads, most_threads())
+    depth = len(_SETTLED.held)
+    try:
+        _SETTLED.held.append(min(n_threads, most_threads()))
+        yield
+    finally:
+        del _SETTLED.held[depth:]
+
+
+@contextmanager
+def settled_as_before():
+    """Have nothing settled in the end that was not before, wherever an interrupt strikes inside."""
+    depth = len(_SETTLED.held)
     try:
         yield
     finally:
-        _SETTLED.n_threads = before
+        del _SETTLED.held[depth:]
 
 
 def threads_for(work):
@@ -194,7 +210,7 @@ def threads_for(work):
     """
     if work <= SMALL_WORK:
         return 1
-    return _SETTLED.n_threads or most_threads()
+    return _settled()
 
 
 def map_slices(function, n):
@@ -213,7 +229,7 @@ def map_slices(function, n):
         What `function` returned. The slices do not depend on the number of threads.
     """
     slices = [slice(first, first + SLICE) for first in range(0, n, SLICE)]
-    n_threads = _SETTLED.n_threads or most_threads()
+    n_threads = _settled()
     if len(slices) < LEAST_SLICES or n_threads == 1:
         return [function(held) for held in slices]
     return Parallel(n_jobs=n_threads, require="sharedmem")(delayed(function)(s) for s in slices)
