@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared"
-N_TEST = {"newsgroups20": 500, "nips": 200, "kos": 200, "arxiv300k": 1000}
+N_TEST = {"newsgroups20": 500, "nips": 200, "kos": 500, "ohsumed": 500, "arxiv300k": 1000}
 MAPPED = "arxiv300k"  # this one is trained on out of core
 
 

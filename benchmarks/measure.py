@@ -302,8 +302,56 @@ def stream(corpus, n_topics, method, *, passes, seed=0, threads=1):
     return {"scores": scores, "n_streamed": X.shape[0] - n_first}
 
 
+def minibatch(corpus, n_topics, method, *, options=None, size=100, n_batches=30, seed=0, threads=1):
+    """Milliseconds that `partial_fit` needs for a batch of a stream, after two passes of a fit.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, options, seed, threads
+        As for :func:`curve`.
+    size : int, default=100
+        Documents a batch.
+    n_batches : int, default=30
+        How many, after as many that are not timed.
+
+    Returns
+    -------
+    result : dict
+        The median in milliseconds, tokens a batch, and the share of words in topics that have a
+        count by then.
+    """
+    assert method == "sparsepost"
+    from sklearn_sparsepost import SparseLDA
+
+    X, _ = corpora.load(corpus)
+    X = X[np.random.default_rng(seed).permutation(X.shape[0])]
+    lda = SparseLDA(
+        n_topics,
+        learning_method="online",
+        max_iter=2,
+        evaluate_every=0,
+        random_state=seed,
+        n_jobs=threads,
+        **(options or {}),
+    ).fit(X)
+    seconds, tokens = [], []
+    for i in range(2 * n_batches):
+        batch = X[i * size % (X.shape[0] - size) :][:size]
+        begun = perf_counter()
+        lda.partial_fit(batch)
+        seconds.append(perf_counter() - begun)
+        tokens.append(int(batch.sum()))
+    return {
+        "milliseconds": float(np.median(seconds[n_batches:]) * 1e3),
+        "tokens": float(np.mean(tokens[n_batches:])),
+        "share_stored": float((lda.components_ > 0.1).mean()),
+        "peak_bytes": peers.peak_bytes(),
+    }
+
+
 KINDS = {
     "curve": curve,
+    "minibatch": minibatch,
     "stream": stream,
     "transform": transform,
     "mixture": mixture,

@@ -103,6 +103,7 @@ def experiments(quick=False):
             add(f"curves/{corpus}-{k}/{label}", corpus, k, method=method, options=options, **limits)
 
     found.extend(samplers(quick))
+    found.extend(local_steps(quick))
 
     for k in (10, 20) if quick else (200, 400, 800, 1600):
         for level in (1, 4, 8, 16, None):
@@ -230,6 +231,53 @@ def samplers(quick=False):
     spec = {"options": {"max_iter": 20}, "threads": 2, "passes": 20}
     add("arxiv", arxiv, k, "AliasLDA", **{**spec, "score": "last"})
     add("arxiv", arxiv, k, "AliasLDA memory", **spec)
+    return found
+
+
+# Sampled local steps: topics are averaged after so many passes, whatever the time.
+GIBBS = {"local_step": "gibbs", "average_after": 10}
+LOCAL_STEPS = [
+    ("map", "sparsepost", {"estimation": "map"}),
+    ("bayes", "sparsepost", {"estimation": "bayes"}),
+    ("gibbs", "sparsepost", GIBBS),
+    ("map, online", "sparsepost", {"estimation": "map", "learning_method": "online"}),
+    ("gibbs, online", "sparsepost", {"local_step": "gibbs", "learning_method": "online"}),
+    ("AliasLDA", "aliaslda", {}),
+    ("tomotopy", "tomotopy", {}),
+]
+
+
+def local_steps(quick=False):
+    """The measurements of local steps, as :func:`experiments` returns them."""
+    found = []
+
+    def add(key, corpus, n_topics, label, method="sparsepost", **spec):
+        spec = {"kind": "curve", "method": method, **spec}
+        found.append((f"{key}/{corpus}-{n_topics}/{label}", {"corpus": corpus, **spec}))
+        found[-1][1]["n_topics"] = n_topics
+
+    plan = [("kos", 50, 20, 3), ("newsgroups20", 200, 30, 1), ("newsgroups20", 800, 20, 1)]
+    plan = [("kos", 20, 2, 2)] if quick else [*plan, ("nips", 200, 20, 1)]
+    for corpus, k, budget, n_seeds in plan:
+        for label, method, options in LOCAL_STEPS:
+            for seed in range(n_seeds):
+                told = f"{label}, seed {seed}" if n_seeds > 1 else label
+                spec = {"options": options, "budget": budget, "seed": seed}
+                add("local steps", corpus, k, told, method, **spec)
+    corpus, k, budget = ("kos", 20, 2) if quick else ("arxiv300k", 500, 90)
+    for label, method, options in LOCAL_STEPS[:1] + LOCAL_STEPS[2:5]:
+        spec = {"options": options, "budget": budget, "threads": 2}
+        add("local steps, 2 threads", corpus, k, label, method, **spec)
+
+    corpus = "kos" if quick else "newsgroups20"
+    for k in (10, 20) if quick else (200, 400, 800, 1600, 3200):
+        for label, options in (
+            ("gibbs", {"local_step": "gibbs"}),
+            ("gibbs, bayes", {"local_step": "gibbs", "estimation": "bayes"}),
+            ("L=8", {}),
+            ("dense", {"sparsity_level": None}),
+        ):
+            add("minibatch", corpus, k, label, kind="minibatch", options=options)
     return found
 
 

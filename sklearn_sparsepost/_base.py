@@ -22,6 +22,57 @@ __all__ = ["BaseSparsePosterior", "_fit_context", "check_is_fitted"]
 FLOAT32_EXACT = 2**24
 
 
+class Lazy:
+    """The value of a fitted attribute, computed when it is first read.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the value; picklable.
+    *args : object
+        What it is called with, which must stay as it is for as long as the attribute does.
+    """
+
+    def __init__(self, function, *args):
+        self._made = partial(function, *args)
+        self._value = None
+
+    @property
+    def value(self):
+        """The value."""
+        if self._made is not None:
+            self._value = self._made()
+            self._made = None
+        return self._value
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.value, dtype=dtype)
+
+
+class LazyAttribute:
+    """A fitted attribute that may be :class:`Lazy`: who reads it gets the value."""
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, estimator, owner):
+        if estimator is None:
+            return self
+        try:
+            value = vars(estimator)[self.name]
+        except KeyError:
+            raise AttributeError(
+                f"{type(estimator).__name__!r} object has no attribute {self.name!r}"
+            ) from None
+        return value.value if isinstance(value, Lazy) else value
+
+    def __set__(self, estimator, value):
+        vars(estimator)[self.name] = value
+
+    def __delete__(self, estimator):
+        del vars(estimator)[self.name]
+
+
 class Reached:
     """The states that a call of fit or partial_fit has reached.
 
@@ -135,7 +186,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         attributes = None
         if state is not None:
             with suppress(BaseException):  # what ends the call may well end this, too
-                attributes = self._fitted_attributes(state, whole=True)
+                attributes = self._attributes(state)
         if attributes is None:
             # scikit-learn takes its callbacks down itself.
             mine = {name: value for name, value in vars(self).items() if "callback" in name}
@@ -143,9 +194,19 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         else:
             vars(self).update(attributes)
 
-    def _store(self, state, whole):
-        """Set the fitted attributes, all of them at once."""
+    def _attributes(self, state, *, whole=True, lazy=False):
+        """The fitted attributes; `lazy` leaves those that cost much until they are read."""
         attributes = self._fitted_attributes(state, whole=whole)
+        if lazy:
+            return attributes
+        return {
+            name: held.value if isinstance(held, Lazy) else held
+            for name, held in attributes.items()
+        }
+
+    def _store(self, state, *, whole, lazy=False):
+        """Set the fitted attributes, all of them at once."""
+        attributes = self._attributes(state, whole=whole, lazy=lazy)
         self.__dict__.pop("_fit_state", None)
         vars(self).update(attributes)
 
@@ -179,7 +240,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(
             estimator=self,
             X=X,
-            reconstruction_attributes=lambda: self._fitted_attributes(state, whole=True),
+            reconstruction_attributes=lambda: self._attributes(state),
         )
 
     def _run_from(self, X, state, one_pass, context, reached):
@@ -195,7 +256,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             stop = task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
-                reconstruction_attributes=partial(self._fitted_attributes, state, whole=True),
+                reconstruction_attributes=partial(self._attributes, state),
             )
             if stop or self._has_converged(state):
                 break
@@ -206,6 +267,8 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
     def __getstate__(self):
         state = super().__getstate__()
+        if "_fit_state" in state:  # copies may share it
+            state["_fit_state"].is_shared = True
         state = {name: value for name, value in state.items() if name != "_pass_ended"}
         return {**state, "_sparsepost_version": __version__}
 

@@ -1,24 +1,32 @@
 """SparseLDA: latent Dirichlet allocation with L-sparse variational local steps (paper 000)."""
 
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
 
-from sklearn_sparsepost._base import _fit_context, check_is_fitted
+from sklearn_sparsepost._base import Lazy, _fit_context, check_is_fitted
 from sklearn_sparsepost._checks import (
     MOST_INTEGER,
     PRIOR,
     Interval,
     StrOptions,
     check_topics,
+    has_fractions,
 )
 from sklearn_sparsepost._docs import with_shared_texts
+from sklearn_sparsepost._learning.loops import averaged_pass
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.discrete import Multinomial
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
+from sklearn_sparsepost._models.sampled import (
+    GrowingMultinomial,
+    SampledAdmixture,
+    SampledDocuments,
+)
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._starts.topics import first_counts
@@ -26,6 +34,8 @@ from sklearn_sparsepost._tables import PseudoCounts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator
 from sklearn_sparsepost._variational import BaseVariational
 
+# Tokens of a document that are drawn: counts of them are exact in float32.
+MOST_TOKENS = 1 << 24
 # Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.
 POINT_ESTIMATE_COUNT = 1e9
 
@@ -50,6 +60,15 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         The most topics that a distinct word of a document may keep, L. None, or K and more, is
         the dense posterior. 4 to 16 are as good as dense; 1 is hard assignment and may fail.
 
+    estimation : {"bayes", "map"}, default="map"
+        What documents read of the topics.
+
+        - "map": the mode of their posterior in the basis of log-probabilities, which is its mean
+          [4]_, and an exact coordinate ascent of the joint density of these points, as
+          `estimation="map"` of :class:`SparseMixture` is. Better held out, above all on small
+          corpora.
+        - "bayes": posterior distributions, by exp(E[log phi]), as in [1]_.
+
     doc_topic_prior : float, "auto" or array-like of shape (n_components,), default=None
         Dirichlet prior alpha of each topic's weight in a document. By default
         ``0.5 / n_components``: a total mass of 0.5. "auto" starts there and learns one value a
@@ -61,6 +80,29 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         entries seed topics with words. By default 0.1.
 
     {learning_method}
+
+    local_step : {"variational", "gibbs"}, default="variational"
+        How documents are fitted.
+
+        - "variational": coordinate ascent of L-sparse posteriors, with restarts [1]_.
+        - "gibbs": sweeps that draw every token's topic given those of its document, under fixed
+          topics [5]_. Statistics are averages over sweeps, and in memoized learning a batch is
+          sampled under the topics of the other batches. Needs whole counts; there is no bound,
+          so all `max_iter` passes are made.
+
+    burn_in : int, default=3
+        Of "gibbs": sweeps over a document before any counts.
+
+    n_sweeps : int, default=3
+        Of "gibbs": sweeps over a document that count.
+
+    rao_blackwell : bool, default=True
+        Of "gibbs": whether a sweep counts the probabilities of a token's topics, in place of the
+        one that was drawn.
+
+    average_after : int, default=None
+        Of "gibbs" with batch or memoized learning: `components_` is the average of the topics of
+        all passes after this many; by default after half of `max_iter`.
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
@@ -129,7 +171,8 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Variational Dirichlet parameters lambda of the topics: prior plus expected counts.
+        Dirichlet parameters lambda of the topics: prior plus expected counts. After a
+        :meth:`partial_fit` they are put together when they are first read.
 
     topic_word_distr_ : ndarray of shape (n_components, n_features)
         The topics' expected word probabilities; rows sum to 1.
@@ -179,6 +222,9 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
     .. [2] S. Arora et al. A practical algorithm for topic modeling with provable guarantees.
        ICML 2013.
     .. [3] T. P. Minka. Estimating a Dirichlet distribution. Technical report, MIT, 2000.
+    .. [4] D. J. C. MacKay. Choice of basis for Laplace approximation. Machine Learning 33, 1998.
+    .. [5] D. Mimno, M. D. Hoffman, D. M. Blei. Sparse stochastic inference for latent Dirichlet
+       allocation. ICML 2012.
 
     Examples
     --------
@@ -194,6 +240,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
 
     _parameter_constraints: dict = {
         **BaseVariational._parameter_constraints,
+        "estimation": [StrOptions({"bayes", "map"})],
         "doc_topic_prior": [
             None,
             StrOptions({"auto"}),
@@ -201,6 +248,11 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
             "array-like",
         ],
         "topic_word_prior": [None, PRIOR, "array-like"],
+        "local_step": [StrOptions({"variational", "gibbs"})],
+        "burn_in": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
+        "n_sweeps": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
+        "rao_blackwell": ["boolean"],
+        "average_after": [None, Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
         "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
@@ -214,9 +266,15 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         n_components=10,
         *,
         sparsity_level=8,
+        estimation="map",
         doc_topic_prior=None,
         topic_word_prior=None,
         learning_method="memoized",
+        local_step="variational",
+        burn_in=3,
+        n_sweeps=3,
+        rao_blackwell=True,
+        average_after=None,
         init="k-means++",
         n_batches=10,
         batch_size=512,
@@ -238,9 +296,15 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
     ):
         self.n_components = n_components
         self.sparsity_level = sparsity_level
+        self.estimation = estimation
         self.doc_topic_prior = doc_topic_prior
         self.topic_word_prior = topic_word_prior
         self.learning_method = learning_method
+        self.local_step = local_step
+        self.burn_in = burn_in
+        self.n_sweeps = n_sweeps
+        self.rao_blackwell = rao_blackwell
+        self.average_after = average_after
         self.init = init
         self.n_batches = n_batches
         self.batch_size = batch_size
@@ -285,12 +349,13 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
             If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
         """
         with self._whole_passes() as reached:
-            goes_on = self.warm_start and hasattr(self, "components_")
+            goes_on = self.warm_start and hasattr(self, "n_iter_")
             X, dtype = self._validate_counts(X, reset=not goes_on)
             if goes_on:
                 self._check_goes_on()
             model = self._model(X.shape[1], dtype)
             self._check_corpus(X)
+            self._check_drawable(X)
             corpus = Corpus(X, dtype, self.n_jobs)
             states = self._states(model, corpus, goes_on)
             self._run_passes(X, states, self._one_pass(model, corpus), reached)
@@ -323,11 +388,12 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
             As for :meth:`fit`; or if `n_components` is not the number of the fitted topics.
         """
         with self._whole_passes():
-            begins = not hasattr(self, "components_")
+            begins = not hasattr(self, "n_iter_")
             X, dtype = self._validate_counts(X, reset=begins)
             if not begins:
                 self._check_goes_on()
             model = self._model(X.shape[1], dtype)
+            self._check_drawable(X)
             corpus = Corpus(X, dtype, self.n_jobs)
             if begins:
                 self._check_corpus(X)
@@ -341,17 +407,64 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         return self
 
     def _model(self, n_features, dtype):
-        return self._model_under(*self._resolve_priors(n_features), n_features, dtype)
+        alpha, beta = self._resolve_priors(n_features)
+        if self.local_step == "variational":
+            return self._variational_model(alpha, beta, n_features, dtype)
+        if self.doc_start == "warm":
+            raise ValueError(
+                "doc_start='warm' has no meaning with local_step='gibbs', whose documents start "
+                "from their words alone: use 'cold'"
+            )
+        words = GrowingMultinomial(
+            self.estimation,
+            compact_prior(beta),
+            n_features,
+            forgets=self.learning_method == "online",
+        )
+        documents = SampledDocuments(
+            alpha,
+            sparsity_level=self.sparsity_level,
+            burn_in=self.burn_in,
+            n_sweeps=self.n_sweeps,
+            rao_blackwell=self.rao_blackwell,
+            learn=self._learns_prior,
+        )
+        return SampledAdmixture(words, documents, len(alpha), dtype=dtype)
 
-    def _model_under(self, alpha, beta, n_features, dtype):
-        """The model of given priors."""
+    def _variational_model(self, alpha, beta, n_features, dtype):
+        """The model of given priors whose documents are fitted by coordinate ascent."""
         return Admixture(
-            Multinomial("bayes", compact_prior(beta), n_features),
+            Multinomial(self.estimation, compact_prior(beta), n_features),
             self._documents(alpha),
             len(alpha),
             dtype=dtype,
             keeps_local=self.doc_start == "warm" and self.learning_method == "memoized",
         )
+
+    def _check_drawable(self, X):
+        """A topic is drawn for every token: counts must be whole, and not too many."""
+        if self.local_step == "variational":
+            return
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        if has_fractions(X):
+            row = rows[np.argmax(X.data != np.floor(X.data))]
+            raise ValueError(
+                f"row {row} of X has fractional counts, but local_step='gibbs' draws a topic for "
+                "every token: give it whole counts, or use local_step='variational'"
+            )
+        lengths = np.bincount(rows, X.data, minlength=X.shape[0])
+        if lengths.max(initial=0) > MOST_TOKENS:
+            raise ValueError(
+                f"row {lengths.argmax()} of X has {lengths.max():.0f} tokens, but "
+                f"local_step='gibbs' takes {MOST_TOKENS} a document"
+            )
+
+    def _one_pass(self, model, corpus):
+        one_pass = super()._one_pass(model, corpus)
+        if self.local_step == "variational" or self.learning_method == "online":
+            return one_pass
+        after = self.max_iter // 2 if self.average_after is None else self.average_after
+        return partial(averaged_pass, one_pass, after)
 
     def _documents(self, alpha):
         return DirichletDocuments(
@@ -362,6 +475,10 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
             restarts=self.restarts,
             learn=self._learns_prior,
         )
+
+    @property
+    def _has_point_topics(self):
+        return self.estimation == "map"
 
     def _inference(self, alpha=None):
         alpha = self.doc_topic_prior_ if alpha is None else alpha
@@ -375,7 +492,12 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         beta = self._resolve_priors(X.shape[1])[1]
         rng = keyed_generator(seed, 0, STREAM_INIT)
         counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
-        return FitState(_stats_of(model, counts), seed, model.first_learned(), dtype)
+        return self._state_of(_stats_of(model, counts), seed, model.first_learned(), dtype)
+
+    def _state_of(self, *given):
+        state = FitState(*given)
+        state.parts = self.local_step  # which says how statistics are kept
+        return state
 
     def _fitted_counts(self):
         """Expected counts of the fitted topics, (n_features, n_components)."""
@@ -385,7 +507,8 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
     def _state_of_fitted(self, model, corpus):
         """A state whose topics are the fitted ones."""
         stats = _stats_of(model, self._fitted_counts())
-        state = FitState(stats, self._new_seed(), self._learned_to_go_on(), self.components_.dtype)
+        learned, dtype = self._learned_to_go_on(), self.components_.dtype
+        state = self._state_of(stats, self._new_seed(), learned, dtype)
         names = "restarts_accepted", "restarts_proposed"
         state.reports = [
             dict(zip(names, (share, 1.0), strict=True)) for share in self.restart_acceptance_
@@ -399,22 +522,26 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         return state
 
     def _serves(self, kept, mark):
-        return kept.fingerprint == mark
+        return kept.fingerprint == mark and self._streams(kept)
+
+    def _streams(self, kept):
+        return kept.parts == self.local_step
 
     def _learned_to_go_on(self):
         """The documents' prior to go on with: what was learned, or what the parameter now says."""
         learned = self._learns_prior
-        n_features = self.components_.shape[1]
-        alpha = self.doc_topic_prior_ if learned else self._resolve_priors(n_features)[0]
+        alpha = self._resolve_priors(self.n_features_in_)[0]
+        alpha = self.doc_topic_prior_ if learned else alpha
         return {"alpha": alpha}
 
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state` leaves on the estimator."""
-        _, beta = self._resolve_priors(state.stats["feature_counts"].shape[0])
-        counts = state.stats["feature_counts"]
-        found = PseudoCounts(compact_prior(beta), counts, state.stats.factor)
+        stats = state.sum_of_passes if state.n_averaged else state.stats
+        counts, factor = stats["feature_counts"], stats.factor / max(state.n_averaged, 1)
+        _, beta = self._resolve_priors(counts.shape[0])
+        found = PseudoCounts(compact_prior(beta), counts, factor)
         attributes = {
-            "components_": found.transposed(state.dtype),
+            "components_": Lazy(found.transposed, state.dtype),
             "doc_topic_prior_": state.learned["alpha"],
             "topic_word_prior_": beta if beta.ndim else float(beta),
             "bound_history_": np.array(state.history),
@@ -448,7 +575,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         check_is_fitted(self)
         X, dtype = self._validate_counts(X, reset=False)
         beta, alpha = np.asarray(self.topic_word_prior_), self.doc_topic_prior_
-        model = self._model_under(alpha, beta, X.shape[1], dtype)
+        model = self._variational_model(alpha, beta, X.shape[1], dtype)
         state = FitState(_stats_of(model, self._fitted_counts()), learned={"alpha": alpha})
         total = model.empty_stats()
         for stats, _ in Corpus(X, dtype, self.n_jobs).map(
@@ -510,7 +637,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
 def _stats_of(model, counts):
     """Statistics that hold given counts of words in topics and nothing else."""
     stats = model.empty_stats(counts.shape[1])
-    stats.arrays["feature_counts"] = np.ascontiguousarray(counts, dtype=np.float64)
+    stats.arrays["feature_counts"] = model.observation.stored(counts)
     stats.arrays["feature_total"], stats.arrays["count"] = counts.sum(axis=0), counts.sum(axis=0)
     return stats
 

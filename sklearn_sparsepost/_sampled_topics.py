@@ -75,7 +75,7 @@ class BaseSampledTopics(BaseTopicEstimator):
             If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
         """
         with self._whole_passes() as reached:
-            goes_on = self.warm_start and hasattr(self, "components_")
+            goes_on = self.warm_start and hasattr(self, "n_iter_")
             X, dtype = self._validate_counts(X, reset=not goes_on)
             if goes_on:
                 self._check_goes_on()
@@ -112,7 +112,7 @@ class BaseSampledTopics(BaseTopicEstimator):
             there is no chain, since a callback restored an earlier sweep.
         """
         with self._whole_passes():
-            first = not hasattr(self, "components_")
+            first = not hasattr(self, "n_iter_")
             X, dtype = self._validate_counts(X, reset=first)
             if not first:
                 self._check_goes_on()

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from sklearn_sparsepost import _tables as tables
-from sklearn_sparsepost._tables import SparseTable
+from sklearn_sparsepost._tables import SPARSE, RowTable, SparseTable
 
 
 def sum_of_chunks(parts):
@@ -32,9 +32,9 @@ def sum_of_chunks(parts):
     return total
 
 
-def _zeros(shapes, axes, scalars):
-    """Statistics of no data."""
-    return SuffStats({name: np.zeros(shape) for name, shape in shapes.items()}, axes, dict(scalars))
+def _zeros(kinds, axes, scalars):
+    """Statistics of no data, given what makes each array."""
+    return SuffStats({name: make() for name, make in kinds.items()}, axes, dict(scalars))
 
 
 class SuffStats:
@@ -44,7 +44,7 @@ class SuffStats:
 
     Parameters
     ----------
-    arrays : dict of str to ndarray or SparseTable
+    arrays : dict of str to ndarray, SparseTable or RowTable
         The statistics a component has a share of.
     axes : dict of str to int
         Which axis of each array runs over components.
@@ -62,6 +62,7 @@ class SuffStats:
         self.tracked = tracked
         self.factor = 1.0
         self.version = 0  # how often these have been changed in place
+        self.undo = None  # of lent tables: what rows were before they were added to
 
     def __getitem__(self, name):
         return self.arrays[name] if name in self.arrays else self.scalars[name]
@@ -81,8 +82,21 @@ class SuffStats:
         if spare is None:
             return self._with({name: array.copy() for name, array in self.arrays.items()})
         for name, array in self.arrays.items():
-            np.copyto(spare.arrays[name], array)
+            if isinstance(array, RowTable):
+                spare.arrays[name] = array.copy()
+            else:
+                np.copyto(spare.arrays[name], array)
         return self._with(spare.arrays)
+
+    def lend(self):
+        """A copy that writes to the same tables, and notes how to undo it."""
+        arrays = {
+            name: array if np.ndim(array) == 2 and self.axes[name] == 1 else array.copy()
+            for name, array in self.arrays.items()
+        }
+        new = self._with(arrays)
+        new.undo = []
+        return new
 
     def _with(self, arrays):
         """The same scalars and factor with other arrays."""
@@ -92,8 +106,13 @@ class SuffStats:
 
     def maker_of_zeros(self):
         """A picklable function without arguments that makes such statistics of no data."""
-        shapes = {name: array.shape for name, array in self.arrays.items()}
-        return partial(_zeros, shapes, self.axes, dict.fromkeys(self.scalars, 0.0))
+        kinds = {
+            name: partial(RowTable, array.shape, array.least)
+            if isinstance(array, RowTable)
+            else partial(np.zeros, array.shape)
+            for name, array in self.arrays.items()
+        }
+        return partial(_zeros, kinds, self.axes, dict.fromkeys(self.scalars, 0.0))
 
     def compact(self):
         """A copy to be added elsewhere: tables that are mostly zero become sparse."""
@@ -119,10 +138,17 @@ class SuffStats:
         self.version += 1
         factor = factor * other.factor / self.factor
         for name, array in other.arrays.items():
-            if isinstance(array, SparseTable):
-                array.add_to(self.arrays[name], factor)
+            own = self.arrays[name]
+            if isinstance(own, RowTable):
+                self.arrays[name] = own.plus(array, factor, own.least / self.factor)
+            elif isinstance(array, SparseTable):
+                if self.undo is not None:
+                    self.undo.append((own, array.rows, own[array.rows]))
+                array.add_to(own, factor)
+            elif self.undo is not None:
+                self.arrays[name] = own + factor * array
             else:
-                self.arrays[name] += factor * array
+                own += factor * array
         for name, value in other.scalars.items():
             self.scalars[name] += factor * value
         if other.tracked is not None:
@@ -131,6 +157,35 @@ class SuffStats:
             else:
                 self.tracked.add(other.tracked)
         return self
+
+    def add_all(self, parts):
+        """Add several statistics, in place and in their order.
+
+        Parameters
+        ----------
+        parts : list of SuffStats
+            Of the same names.
+
+        Returns
+        -------
+        self : SuffStats
+            These statistics.
+        """
+        growing = {name for name, array in self.arrays.items() if isinstance(array, RowTable)}
+        same = len({part.factor for part in parts}) == 1
+        if not growing or not same:
+            growing = set()
+        for name in growing:  # a sum at a time would be a table at a time
+            total = tables.sum_of_tables([part[name] for part in parts])
+            own = self.arrays[name]
+            self.arrays[name] = own.plus(total, parts[0].factor / self.factor)
+        for part in parts:
+            self.add(part.without(growing) if growing else part)
+        return self
+
+    def without(self, names):
+        """These statistics without some arrays; the others are shared."""
+        return self._with({name: part for name, part in self.arrays.items() if name not in names})
 
     def add_at(self, which, other):
         """Add statistics of a few components to those of the same, in place; tables are dense.
@@ -162,7 +217,7 @@ class SuffStats:
         self.factor *= factor
         if not 1e-100 < self.factor < 1e100:
             for name, array in self.arrays.items():
-                sparse = isinstance(array, SparseTable)
+                sparse = isinstance(array, SPARSE)
                 scaled = array.scaled(self.factor) if sparse else np.multiply(array, self.factor)
                 self.arrays[name] = scaled
             for name in self.scalars:
@@ -173,8 +228,13 @@ class SuffStats:
     def clear(self):
         """Set everything to zero, in place; tables must be dense."""
         self.version += 1
-        for array in self.arrays.values():
-            array[...] = 0
+        for name, array in self.arrays.items():
+            if isinstance(array, RowTable):
+                self.arrays[name] = RowTable(array.shape, array.least)
+            elif self.undo is not None:
+                self.arrays[name] = np.zeros(array.shape)
+            else:
+                array[...] = 0
         for name in self.scalars:
             self.scalars[name] = 0.0
         self.factor = 1.0

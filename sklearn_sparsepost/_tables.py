@@ -1,4 +1,4 @@
-"""Tables of features x components: dense ones, sparse ones, and one that is added up when read."""
+"""Tables of features x components: sparse ones, those that grow, those added up when read."""
 
 from copy import copy
 from functools import cached_property
@@ -6,13 +6,17 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_sparsepost._kernels import topic_stats
+from sklearn_sparsepost._kernels import _row_tables, topic_stats
 from sklearn_sparsepost._run.threads import threads_for
 
 # The share of entries up to which a table is smaller, and faster to add, stored sparsely.
 MOSTLY_ZERO = 0.25
 # Rows at a time where a table is transposed.
 ROW_BLOCK = 256
+# Entries below this are rounding errors of what was added and taken away again.
+NOTHING = 1e-9
+# The share of a pool that may be entries of older tables, and the entries that it may hold anyway.
+MOST_GARBAGE, SMALL_POOL = 0.5, 1 << 16
 
 
 class SparseTable:
@@ -131,16 +135,197 @@ class SparseTable:
         return SparseTable.of_csr(table, self.rows, (self.shape[0], table.shape[1]))
 
 
+class _Pool:
+    """Memory of entries, filled from the front; what is in it stays."""
+
+    def __init__(self, size):
+        self.topics = np.empty(size, dtype=np.int32)
+        self.values = np.empty(size)
+        self.used = 0
+
+
+class RowTable:
+    """A table of features x components that keeps the few entries of each row.
+
+    A table never changes: adding makes a new one, which shares the rows that stayed as they were,
+    so that it costs no more than the rows that are added to (paper 001, Appendix A). So a step
+    that fails leaves nothing to mend.
+
+    Parameters
+    ----------
+    shape : tuple (n_features, n_components)
+        Of the table, which is empty.
+    least : float, default=1e-9
+        Entries that fall below this are dropped.
+    """
+
+    ndim = 2
+
+    def __init__(self, shape, least=NOTHING):
+        self.shape = shape
+        self.least = least
+        self.first = np.zeros(shape[0], dtype=np.int64)
+        self.length = np.zeros(shape[0], dtype=np.int32)
+        self.pool = _Pool(0)
+        self._end = 0  # of the pool, as far as this table knows it
+
+    @classmethod
+    def of(cls, table, least=NOTHING):
+        """A table, dense or a SparseTable, as one of rows."""
+        if not isinstance(table, SparseTable):
+            table = SparseTable.of(table)
+        return cls(table.shape, least).plus(table)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def size(self):
+        """Number of entries that a dense table would have."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def n_stored(self):
+        """Number of entries kept."""
+        return int(self.length.sum(dtype=np.int64))
+
+    @property
+    def nbytes(self):
+        """Memory in bytes."""
+        pool = self.pool
+        return sum(p.nbytes for p in (self.first, self.length, pool.topics, pool.values))
+
+    def gathered(self, rows):
+        """The entries of some rows: `row_ptr`, topics and values."""
+        pool = self.pool
+        return _row_tables.gather_rows(
+            self.first, self.length, pool.topics, pool.values, np.asarray(rows, dtype=np.int32)
+        )
+
+    def to_sparse(self):
+        """The whole table as a SparseTable."""
+        rows = np.flatnonzero(self.length).astype(np.int32)
+        return SparseTable(rows, *self.gathered(rows), self.shape)
+
+    def __getitem__(self, rows):
+        """Some rows, dense."""
+        rows = np.arange(self.shape[0], dtype=np.int32)[rows]
+        row_ptr, topics, values = self.gathered(rows)
+        out = np.zeros((len(rows), self.shape[1]))
+        out[np.repeat(np.arange(len(rows)), np.diff(row_ptr)), topics] = values
+        return out
+
+    # ------------------------------------------------------------------ what is made of it
+
+    def plus(self, other, factor=1.0, least=None):
+        """This table plus ``factor`` times another.
+
+        Parameters
+        ----------
+        other : SparseTable or RowTable
+            Of the same shape.
+        factor : float, default=1.0
+            What to multiply it by.
+        least : float, default=None
+            What entries must reach to be kept, in units of this table; by default `least`.
+
+        Returns
+        -------
+        table : RowTable
+            The sum.
+        """
+        if isinstance(other, RowTable):
+            other = other.to_sparse()
+        old = self
+        n_most = int(old.length[other.rows].sum(dtype=np.int64)) + len(other.columns)
+        if not old._has_room(n_most):
+            old = old._packed(n_most)
+        pool, new = old.pool, old.copy()
+        reserved = np.minimum(old.length[other.rows] + np.diff(other.row_ptr), self.shape[1])
+        at = pool.used + np.concatenate([[0], np.cumsum(reserved)])
+        lengths = np.empty(len(other.rows), dtype=np.int32)
+        pool.used = new._end = int(at[-1])
+        _row_tables.merge_rows(
+            old.first,
+            old.length,
+            pool.topics,
+            pool.values,
+            other.rows,
+            other.row_ptr,
+            other.columns,
+            other.values,
+            factor,
+            self.least if least is None else least,
+            at[:-1],
+            lengths,
+            pool.topics,
+            pool.values,
+            self.shape[1],
+            threads_for(16 * n_most),
+        )
+        new.first[other.rows], new.length[other.rows] = at[:-1], lengths
+        return new
+
+    def _has_room(self, n_more):
+        """Whether the pool takes more of this table, and is not mostly of older ones."""
+        pool = self.pool
+        fits = self._end == pool.used and pool.used + n_more <= len(pool.topics)
+        return fits and (len(pool.topics) <= SMALL_POOL or self.n_stored > MOST_GARBAGE * pool.used)
+
+    def _packed(self, n_more=0):
+        """This table alone in a pool of its own, with room for more."""
+        rows = np.flatnonzero(self.length).astype(np.int32)
+        row_ptr, topics, values = self.gathered(rows)
+        new = self.copy()
+        new.pool = _Pool(2 * (len(topics) + n_more) if n_more else len(topics))
+        new.pool.topics[: len(topics)], new.pool.values[: len(topics)] = topics, values
+        new.pool.used = new._end = len(topics)
+        new.first[rows] = row_ptr[:-1]
+        return new
+
+    def copy(self):
+        """A copy, which shares what never changes."""
+        new = object.__new__(RowTable)
+        vars(new).update(vars(self))
+        new.first, new.length = self.first.copy(), self.length.copy()
+        return new
+
+    def scaled(self, factor):
+        """This table times a number."""
+        return self._made(self.to_sparse().scaled(factor))
+
+    def reordered(self, order):
+        """This table with components taken in a new order; what is not taken is gone."""
+        return self._made(self.to_sparse().reordered(order))
+
+    def merged(self, kept, absorbed):
+        """This table with component ``absorbed`` added to ``kept``, and then empty."""
+        return self._made(self.to_sparse().merged(kept, absorbed))
+
+    def widened(self, n_more):
+        """This table with ``n_more`` empty components after its own."""
+        return self._made(self.to_sparse().widened(n_more))
+
+    def _made(self, table):
+        return RowTable.of(table, self.least)
+
+    def __getstate__(self):
+        # No more than this table's own entries is sent or saved.
+        return vars(self._packed())
+
+
+SPARSE = SparseTable, RowTable
+
+
 def reordered(table, order, axis):
     """A table, dense or sparse, with components taken in a new order."""
-    if isinstance(table, SparseTable):
+    if isinstance(table, SPARSE):
         return table.reordered(order)
     return np.ascontiguousarray(np.take(table, order, axis=axis))
 
 
 def merged(table, kept, absorbed, axis):
     """A table, dense or sparse, with component ``absorbed`` added to ``kept``."""
-    if isinstance(table, SparseTable):
+    if isinstance(table, SPARSE):
         return table.merged(kept, absorbed)
     table = table.copy()
     view = np.moveaxis(table, axis, 0)
@@ -150,7 +335,7 @@ def merged(table, kept, absorbed, axis):
 
 def widened(table, n_more, axis):
     """A table, dense or sparse, with ``n_more`` empty components after its own."""
-    if isinstance(table, SparseTable):
+    if isinstance(table, SPARSE):
         return table.widened(n_more)
     widths = [(0, n_more if axis == at else 0) for at in range(table.ndim)]
     return np.pad(table, widths)
@@ -158,7 +343,7 @@ def widened(table, n_more, axis):
 
 def compact(table, axis):
     """A copy to be added elsewhere: sparse if it is features x components and mostly zero."""
-    if isinstance(table, SparseTable) or table.ndim != 2 or axis != 1:
+    if isinstance(table, SPARSE) or table.ndim != 2 or axis != 1:
         return table.copy()
     if np.count_nonzero(table) < table.size * MOSTLY_ZERO:
         return SparseTable.of(table)
@@ -166,41 +351,44 @@ def compact(table, axis):
 
 
 def sum_of_tables(tables):
-    """The sum of sparse tables, pair by pair in a fixed order.
+    """The sum of sparse tables, in their order.
 
     Parameters
     ----------
     tables : list of SparseTable
-        At least one.
+        At least one; emptied, since they are many and large.
 
     Returns
     -------
     total : SparseTable
         One entry for each feature and component that any of them has: summed in double, and
-        rounded once to the type of the first table.
+        rounded once.
     """
-    dtype = tables[0].values.dtype
-    while len(tables) > 1:
-        pairs = [tables[i : i + 2] for i in range(0, len(tables), 2)]
-        tables = [_sum_of_pair(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    total = tables[0]
-    values = total.values.astype(dtype, copy=False)
-    return SparseTable(total.rows, total.row_ptr, total.columns, values, total.shape)
-
-
-def _sum_of_pair(one, other):
-    """The sum of two sparse tables, in double."""
-    rows = np.union1d(one.rows, other.rows)
-    total = 0
-    for part in (one, other):
-        lengths = np.zeros(len(rows), dtype=np.int64)
-        lengths[np.searchsorted(rows, part.rows)] = np.diff(part.row_ptr)
-        row_ptr = np.concatenate([[0], np.cumsum(lengths)])
-        total = total + sp.csr_array(
-            (part.values.astype(np.float64, copy=False), part.columns, row_ptr),
-            shape=(len(rows), one.shape[1]),
-        )
-    return SparseTable.of_csr(total, rows.astype(np.int32), one.shape)
+    if len(tables) == 1:
+        return tables[0]
+    shape = tables[0].shape
+    rows = np.concatenate([table.rows for table in tables])
+    row_ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(t.row_ptr) for t in tables]))])
+    columns = np.concatenate([table.columns for table in tables])
+    values = np.concatenate([table.values for table in tables])
+    tables.clear()
+    member = np.argsort(rows, kind="stable")
+    rows = rows[member]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    features, group_ptr = rows[first], np.append(first, len(member))
+    lengths = np.diff(np.append(0, np.cumsum(np.diff(row_ptr)[member]))[group_ptr])
+    reserved = np.append(0, np.cumsum(np.minimum(lengths, shape[1])))
+    found = _row_tables.sum_rows(
+        group_ptr,
+        member,
+        row_ptr,
+        columns,
+        values,
+        reserved,
+        shape[1],
+        threads_for(16 * len(columns)),
+    )
+    return SparseTable(features, *found, shape)
 
 
 class PseudoCounts:
@@ -233,7 +421,13 @@ class PseudoCounts:
 
     def totals(self, count):
         """Sums over features, given those of the counts."""
-        return self.prior.sum(axis=0) + count
+        return self.prior_totals + count
+
+    @property
+    def prior_totals(self):
+        """Sums of the prior over features, one a component or one for all."""
+        prior = self.compact_prior
+        return prior.sum(axis=0) * (self.shape[0] / len(prior))
 
     def block(self, rows):
         """The parameters of some features; what is negative by rounding counts as zero."""
@@ -257,7 +451,7 @@ class PseudoCounts:
             The parameters.
         """
         table = np.empty(self.shape[::-1], dtype=dtype)
-        for start in range(0, len(self.counts), ROW_BLOCK):
+        for start in range(0, self.shape[0], ROW_BLOCK):
             rows = slice(start, start + ROW_BLOCK)
             np.copyto(table[:, rows], self.block(rows).T, casting="same_kind")
         return table

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
-from sklearn_sparsepost._base import BaseSparsePosterior, check_is_fitted
+from sklearn_sparsepost._base import BaseSparsePosterior, LazyAttribute, check_is_fitted
 from sklearn_sparsepost._checks import check_count, check_topics, positive_array
 from sklearn_sparsepost._models.inference import TopicTable
 from sklearn_sparsepost._models.priors import feature_prior
@@ -25,6 +25,11 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
       under a given one; an object such as `_models.inference` declares. All that is done with a
       fitted model asks this object.
     """
+
+    components_ = LazyAttribute()
+
+    # Whether topics are point estimates to documents, rather than posterior distributions.
+    _has_point_topics = False
 
     # ------------------------------------------------------------------ parameters
 
@@ -49,7 +54,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _check_goes_on(self):
         """Whoever goes on with fitted topics must want as many."""
-        found = len(self.components_)
+        found = len(self.doc_topic_prior_)
         if found != self.n_components:
             raise ValueError(
                 f"n_components={self.n_components}, but there are {found} fitted topics to go on "
@@ -78,7 +83,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def _n_features_out(self):
-        return self.components_.shape[0]
+        return len(self.doc_topic_prior_)
 
     def transform(self, X):
         """Infer the topic weights of documents.
@@ -97,7 +102,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         X, dtype = self._validate_counts(X, reset=False, dtype=self.components_.dtype)
         inference, corpus = self._inference(), Corpus(X, dtype, self.n_jobs)
-        table = topic_table(corpus, self.components_, inference)
+        table = topic_table(corpus, self.components_, inference, point=self._has_point_topics)
         infer = inference.active_weights if self.sparse_output else inference.weights
         parts = list(corpus.map(infer, table))
         return sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
@@ -180,7 +185,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-def topic_table(corpus, components, inference):
+def topic_table(corpus, components, inference, *, point=False):
     """Topics for the words of some documents, as an inference reads them.
 
     Parameters
@@ -191,6 +196,8 @@ def topic_table(corpus, components, inference):
         Pseudo-counts of words in topics.
     inference : object
         As `_models.inference` declares.
+    point : bool, default=False
+        Whether topics are point estimates.
 
     Returns
     -------
@@ -202,4 +209,6 @@ def topic_table(corpus, components, inference):
     for ((start, stop),) in corpus.plan():
         used[X.indices[X.indptr[start] : X.indptr[stop]]] = True
     with corpus.threads():
-        return TopicTable.of_components(components, used, inference.n_listed, corpus.dtype)
+        return TopicTable.of_components(
+            components, used, inference.n_listed, corpus.dtype, point=point
+        )

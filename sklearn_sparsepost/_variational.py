@@ -118,12 +118,16 @@ class BaseVariational(BaseSparsePosterior):
             total_samples=self.total_samples,
             begins=begins,
         )
-        self._store(state, whole=True)
+        self._store(state, whole=True, lazy=True)
+        state.stats.undo = None  # from here on nobody goes back
 
     def _state_to_stream(self, model, corpus):
         """A state of its own for the next batch of a stream."""
         kept = getattr(self, "_fit_state", None)
-        state = self._state_of_fitted(model, corpus) if kept is None else kept.own()
+        if kept is None or not self._streams(kept):
+            state = self._state_of_fitted(model, corpus)
+        else:
+            state = kept.lent()
         state.fingerprint = None  # of no one X
         return state
 
@@ -145,6 +149,10 @@ class BaseVariational(BaseSparsePosterior):
 
     def _serves(self, kept, mark):
         """Whether a kept state may be gone on from with the data of a fingerprint."""
+        return True
+
+    def _streams(self, kept):
+        """Whether a stream may go on from a kept state."""
         return True
 
     def _count_passes(self, state):

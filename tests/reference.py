@@ -57,6 +57,12 @@ def topics_bound(components, prior):
     return total
 
 
+def log_prior_of_points(log_phi, prior):
+    """Log density of Dirichlet priors in the basis of log-probabilities, K x V."""
+    normaliser = gammaln(prior.sum(axis=1)) - gammaln(prior).sum(axis=1)
+    return normaliser.sum() + (prior * log_phi).sum()
+
+
 def log_evidence(X, alpha, eta):
     """log p(X) of LDA by enumeration of all assignments of all tokens: tiny corpora only."""
     K = len(alpha)

@@ -77,7 +77,8 @@ def test_index_words_is_a_transpose(problem):
 
 
 @pytest.mark.parametrize("prior_kind", ["scalar", "vector", "matrix"])
-def test_topic_rows(dtype, prior_kind):
+@pytest.mark.parametrize("point", [False, True])
+def test_topic_rows(dtype, prior_kind, point):
     rng = np.random.default_rng(0)
     V, K, L = 30, 150, 4
     counts = rng.gamma(0.1, 4.0, (V, K)) * (rng.random((V, K)) < 0.2)
@@ -87,10 +88,13 @@ def test_topic_rows(dtype, prior_kind):
         "matrix": rng.uniform(0.05, 0.3, (V, K)),
     }[prior_kind]
     lam = prior + 0.7 * counts
-    topic_digamma = psi(lam.sum(axis=0))
+    log = np.log if point else psi
+    topic_log = log(lam.sum(axis=0))
     words = np.array([3, 4, 11, 29], dtype=np.int32)
-    weight, best, share = topic_words.topic_rows(counts, 0.7, prior, words, topic_digamma, L, dtype)
-    want = np.exp(psi(lam) - topic_digamma)[words]
+    weight, best, share = topic_words.topic_rows(
+        counts, 0.7, prior, words, topic_log, L, dtype, point=point
+    )
+    want = np.exp(log(lam) - topic_log)[words]
     want /= want.max(axis=1, keepdims=True)
     np.testing.assert_allclose(weight, want, rtol=TOL[dtype], atol=1e-25)
     for w in range(len(words)):
@@ -101,15 +105,18 @@ def test_topic_rows(dtype, prior_kind):
 
 @pytest.mark.parametrize("L", [1, 4, 40, 149, 150])
 @pytest.mark.parametrize("prior", [0.1, 1e-3])
-def test_topic_rows_of_few_counts_equal_those_computed_in_full(dtype, L, prior):
+@pytest.mark.parametrize("point", [False, True])
+def test_topic_rows_of_few_counts_equal_those_computed_in_full(dtype, L, prior, point):
     # A prior given as a matrix takes the long way, a scalar the short one for mostly empty rows.
     rng = np.random.default_rng(1)
     V, K = 40, 150
     counts = rng.gamma(0.3, 4.0, (V, K)) * (rng.random((V, K)) < np.linspace(0, 1, V)[:, None])
-    topic_digamma = psi(prior * V + counts.sum(axis=0) + rng.gamma(1, 50.0, K))
+    topic_log = (np.log if point else psi)(
+        prior * V + counts.sum(axis=0) + rng.gamma(1, 50.0, K)
+    )
     words = np.arange(V, dtype=np.int32)
     short, long = (
-        topic_words.topic_rows(counts, 1.0, table, words, topic_digamma, L, dtype)
+        topic_words.topic_rows(counts, 1.0, table, words, topic_log, L, dtype, point=point)
         for table in (np.broadcast_to(prior, (V, K)), np.full((V, K), prior))
     )
     np.testing.assert_allclose(short[0], long[0], rtol=TOL[dtype], atol=1e-25)
@@ -121,14 +128,15 @@ def test_topic_rows_of_few_counts_equal_those_computed_in_full(dtype, L, prior):
         np.testing.assert_allclose(found, wanted, rtol=rtol)
 
 
-def test_topic_rows_of_tiny_priors_do_not_underflow(dtype):
+@pytest.mark.parametrize(("point", "tiny"), [(False, 1e-4), (True, 1e-30)])
+def test_topic_rows_of_tiny_priors_do_not_underflow(dtype, point, tiny):
     counts = np.zeros((3, 5))
     counts[0, 2] = 4.0
-    prior = np.broadcast_to(1e-4, counts.shape)
+    prior = np.broadcast_to(tiny, counts.shape)
     lam = prior + counts
-    topic_digamma = psi(lam.sum(axis=0))
+    topic_log = (np.log if point else psi)(lam.sum(axis=0))
     weight, _, _ = topic_words.topic_rows(
-        counts, 1.0, prior, np.arange(3, dtype=np.int32), topic_digamma, 2, dtype
+        counts, 1.0, prior, np.arange(3, dtype=np.int32), topic_log, 2, dtype, point=point
     )
     np.testing.assert_allclose(weight.max(axis=1), 1)
     assert (weight > 0).all()
@@ -290,4 +298,18 @@ def test_dirichlet_terms(problem):
     digammas = psi((0.1 + 3 * at).sum(axis=0))
     got = topic_stats.dirichlet_gap_terms(counts, 2.0, at, 3.0, prior, digammas)
     want = ((2 * counts - 3 * at) * (psi(0.1 + 3 * at) - digammas)).sum(axis=1)
+    np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+def test_terms_of_topics_that_are_points():
+    rng = np.random.default_rng(0)
+    counts = rng.gamma(0.2, 3.0, (20, 6)) * (rng.random((20, 6)) < 0.5)
+    at = rng.gamma(0.2, 3.0, (20, 6))
+    prior = np.broadcast_to(0.1, counts.shape)
+    got = topic_stats.dirichlet_bound_terms(counts, 2.0, prior, point=True)
+    lam = 0.1 + 2 * counts
+    np.testing.assert_allclose(got, (lam * np.log(lam) - 0.1 * np.log(0.1)).sum(axis=1), atol=1e-11)
+    logs = np.log((0.1 + 3 * at).sum(axis=0))
+    got = topic_stats.dirichlet_gap_terms(counts, 2.0, at, 3.0, prior, logs, point=True)
+    want = ((2 * counts - 3 * at) * (np.log(0.1 + 3 * at) - logs)).sum(axis=1)
     np.testing.assert_allclose(got, want, rtol=1e-10)

@@ -14,6 +14,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 
 from sklearn_sparsepost import SparseLDA
 from sklearn_sparsepost._models.documents import improved_prior, prior_gains
+from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
 from sklearn_sparsepost.models import (
     Admixture,
@@ -28,10 +29,14 @@ METHODS = ["batch", "online", "memoized"]
 
 def full_bound(lda, X, L):
     """The bound with every term written out, of documents one obvious step from their fit."""
-    elog_phi = reference.expected_log_topics(lda.components_)
     prior = np.broadcast_to(lda.topic_word_prior_, lda.components_.shape)
     alpha = lda.doc_topic_prior_
-    total = reference.topics_bound(lda.components_, prior)
+    if lda.estimation == "map":
+        elog_phi = np.log(lda.topic_word_distr_)
+        total = reference.log_prior_of_points(elog_phi, prior)
+    else:
+        elog_phi = reference.expected_log_topics(lda.components_)
+        total = reference.topics_bound(lda.components_, prior)
     for row, weights in zip(X, lda.transform(X), strict=True):
         words = np.flatnonzero(row)
         theta = weights * (row.sum() + alpha.sum())
@@ -58,6 +63,7 @@ def test_bound_is_below_the_evidence_of_a_tiny_corpus(L, method):
             doc_topic_prior=alpha,
             topic_word_prior=0.5,
             learning_method=method,
+            estimation="bayes",
             init="random",
             n_batches=2,
             batch_size=2,
@@ -74,7 +80,8 @@ def test_bound_is_below_the_evidence_of_a_tiny_corpus(L, method):
 
 @pytest.mark.parametrize("L", [1, 2, 5])
 @pytest.mark.parametrize("prior", ["scalar", "vector", "matrix"])
-def test_bound_has_all_terms(L, prior):
+@pytest.mark.parametrize("estimation", ["bayes", "map"])
+def test_bound_has_all_terms(L, prior, estimation):
     rng = np.random.default_rng(0)
     X = rng.poisson(0.6, (12, 15)).astype(np.float64)
     beta = {
@@ -86,6 +93,7 @@ def test_bound_has_all_terms(L, prior):
     lda = SparseLDA(
         5,
         sparsity_level=L,
+        estimation=estimation,
         doc_topic_prior=alpha,
         topic_word_prior=beta,
         max_iter=4,
@@ -108,11 +116,13 @@ def test_bound_of_training_data_continues_the_history(corpus):
 
 @pytest.mark.parametrize("L", [1, 3, None])
 @pytest.mark.parametrize("n_batches", [1, 4])
-def test_bound_rises_where_theory_says_so(corpus, L, n_batches):
+@pytest.mark.parametrize("estimation", ["bayes", "map"])
+def test_bound_rises_where_theory_says_so(corpus, L, n_batches, estimation):
     # Documents that start from where they were: every step is one of coordinate ascent.
     lda = SparseLDA(
         6,
         sparsity_level=L,
+        estimation=estimation,
         doc_start="warm",
         n_batches=n_batches,
         max_iter=25,
@@ -141,6 +151,34 @@ def test_online_bound_is_that_of_batch_when_the_step_is_one(corpus):
     batch = SparseLDA(6, learning_method="batch", max_iter=1, **common).fit(X)
     np.testing.assert_allclose(online.components_, batch.components_, rtol=1e-9)
     np.testing.assert_allclose(online.bound_history_, batch.bound_history_, rtol=1e-12)
+
+
+def test_points_are_the_modes_of_the_bound(corpus):
+    """No topics near those of a pass, documents as they are, have a higher bound (MacKay 1998)."""
+    X = corpus.astype(np.float64)
+    lda = SparseLDA(6, estimation="map", learning_method="batch", max_iter=3, random_state=0).fit(X)
+    observation = Multinomial("map", np.full((1, 1), 0.1), X.shape[1])
+    counts = (lda.components_ - 0.1).T
+    log_phi = np.log(lda.topic_word_distr_)
+    rng = np.random.default_rng(0)
+
+    def value(log_phi):
+        prior = reference.log_prior_of_points(log_phi, np.full(log_phi.shape, 0.1))
+        return (counts.T * log_phi).sum() + prior
+
+    stats = observation_stats(observation, counts)
+    got = observation.bound(stats, observation.estimate(stats))
+    assert got == pytest.approx(value(log_phi), rel=1e-12)
+    for scale in (1e-3, 0.1, 1.0):
+        other = log_phi + scale * rng.standard_normal(log_phi.shape)
+        other -= np.log(np.exp(other).sum(axis=1, keepdims=True))
+        assert value(other) < got
+
+
+def observation_stats(observation, counts):
+    arrays = {**observation.empty(counts.shape[1]), "feature_counts": np.ascontiguousarray(counts)}
+    arrays["feature_total"] = counts.sum(axis=0)
+    return SuffStats(arrays, {name: observation.axes.get(name, 0) for name in arrays}, {})
 
 
 # ---------------------------------------------------------------------- against scikit-learn

@@ -33,11 +33,20 @@ def _choose():
 
 
 # In the order of HOT.
-vector_unit, gibbs_lda, mixture, topic_documents, topic_stats, topic_words = _choose()
+(
+    vector_unit,
+    gibbs_lda,
+    mixture,
+    sampled_documents,
+    topic_documents,
+    topic_stats,
+    topic_words,
+) = _choose()
 
 __all__ = [
     "gibbs_lda",
     "mixture",
+    "sampled_documents",
     "topic_documents",
     "topic_stats",
     "topic_words",

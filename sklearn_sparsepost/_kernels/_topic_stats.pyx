@@ -32,8 +32,8 @@ def sum_by_word(
         What `_topic_words.index_words` returned.
     index, resp : ndarray of shape (nnz, L)
         What `_topic_documents.fit_documents` returned.
-    weight : ndarray of shape (n_words, n_topics)
-        What `_topic_words.topic_rows` returned.
+    weight : ndarray of shape (n_words, n_topics) or (0, n_topics)
+        What `_topic_words.topic_rows` returned; without words, no logs are summed.
     n_threads : int, default=1
         Number of OpenMP threads.
 
@@ -52,6 +52,7 @@ def sum_by_word(
     cdef int K = <int>weight.shape[1], L = <int>index.shape[1], j, k, n
     cdef double x
     cdef long long at
+    cdef bint logs = weight.shape[0] > 0
     upper_array = np.zeros(n_words + 1, dtype=np.int64)
     np.cumsum(np.minimum(np.diff(np.asarray(word_ptr)) * L, K), out=upper_array[1:])
     cdef const long long[::1] upper = upper_array
@@ -95,7 +96,8 @@ def sum_by_word(
             for j in range(n):
                 k = topics[at + j]
                 counts[at + j] = <floating>total[k]
-                x = x + total[k] * log_pos(<double>weight[w, k])
+                if logs:
+                    x = x + total[k] * log_pos(<double>weight[w, k])
                 used[k] = 0
             stored[w] = n
             log_sum[w] = x
@@ -241,15 +243,17 @@ def dirichlet_bound_terms(
     double scale,  # IN
     const double[:, :] prior,  # IN
     int n_threads=1,  # IN
+    bint point=False,  # IN
 ):
     """Sum over topics of log Gamma(prior + counts) - log Gamma(prior), for every word.
 
     The part of the bound that only the topics have (paper 000, B.2) once the sums over words are
-    put to it. Words that a topic never has cost nothing.
+    put to it; of topics that are points x log x stands for log Gamma(x). Words that a topic never
+    has cost nothing.
 
     Parameters
     ----------
-    counts, scale, prior, n_threads
+    counts, scale, prior, n_threads, point
         As for `_topic_words.topic_rows`.
 
     Returns
@@ -259,7 +263,7 @@ def dirichlet_bound_terms(
     """
     cdef Py_ssize_t v
     cdef int k, K = <int>counts.shape[1]
-    cdef double x, p
+    cdef double x, y, p
     terms_array = np.zeros(counts.shape[0])
     cdef double[::1] terms = terms_array
     for v in prange(counts.shape[0], nogil=True, schedule="dynamic", chunksize=64,
@@ -268,7 +272,11 @@ def dirichlet_bound_terms(
         for k in range(K):
             if counts[v, k] != 0:
                 p = prior[v, k]
-                x = x + gammaln(p + scale * counts[v, k]) - gammaln(p)
+                y = p + scale * counts[v, k]
+                if point:
+                    x = x + y * log_pos(y) - p * log_pos(p)
+                else:
+                    x = x + gammaln(y) - gammaln(p)
         terms[v] = x
     return terms_array
 
@@ -279,8 +287,9 @@ def dirichlet_gap_terms(
     const double[:, ::1] at,  # IN
     double at_scale,  # IN
     const double[:, :] prior,  # IN
-    const double[::1] topic_digamma,  # IN
+    const double[::1] topic_log,  # IN
     int n_threads=1,  # IN
+    bint point=False,  # IN
 ):
     """Sum over topics of (counts - at) E[log phi], for every word, with q(phi) given by `at`.
 
@@ -293,7 +302,7 @@ def dirichlet_gap_terms(
         Expected counts and the factor on them.
     at, at_scale : ndarray of shape (n_features, n_topics), float
         The counts that q(phi) follows from and the factor on them.
-    prior, topic_digamma, n_threads
+    prior, topic_log, n_threads, point
         As for `_topic_words.topic_rows`.
 
     Returns
@@ -303,7 +312,7 @@ def dirichlet_gap_terms(
     """
     cdef Py_ssize_t v
     cdef int k, K = <int>counts.shape[1]
-    cdef double x, gap
+    cdef double x, y, gap
     terms_array = np.zeros(counts.shape[0])
     cdef double[::1] terms = terms_array
     for v in prange(counts.shape[0], nogil=True, schedule="dynamic", chunksize=64,
@@ -312,6 +321,7 @@ def dirichlet_gap_terms(
         for k in range(K):
             gap = scale * counts[v, k] - at_scale * at[v, k]
             if gap != 0:
-                x = x + gap * (digamma(prior[v, k] + at_scale * at[v, k]) - topic_digamma[k])
+                y = prior[v, k] + at_scale * at[v, k]
+                x = x + gap * ((log_pos(y) if point else digamma(y)) - topic_log[k])
         terms[v] = x
     return terms_array

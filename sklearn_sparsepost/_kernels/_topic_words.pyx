@@ -1,15 +1,16 @@
 """Topics as the local step reads them, for the words of a chunk only.
 
 * `index_words`: which words occur, and where;
-* `topic_rows`: exp(E[log phi]) of these words, and each word's best topics, parallel over words.
-  Mostly empty rows are computed from the topics that have a count, the others along the way.
+* `topic_rows`: exp(E[log phi]) or the modes of phi of these words, and each word's best topics,
+  parallel over words. Mostly empty rows are computed from the topics that have a count, the others
+  along the way.
 """
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 
 from sklearn_sparsepost._kernels._math cimport (
-    digamma, exp_nonpos, expdigamma_large, shift_up,
+    digamma, exp_nonpos, expdigamma_large, log_pos, shift_up,
 )
 from sklearn_sparsepost._kernels._topl cimport select_topl, weakest
 from sklearn_sparsepost._kernels._types cimport floating
@@ -97,6 +98,18 @@ cdef inline void _expdigamma_times(
         first += m
 
 
+cdef inline void _weigh(
+    const floating *total, const floating *factor, Py_ssize_t n, bint point, floating *out
+) noexcept nogil:
+    """What the totals of prior and counts weigh in topics: their shares, or exp(E[log share])."""
+    cdef Py_ssize_t k
+    if not point:
+        _expdigamma_times(total, factor, n, out)
+        return
+    for k in range(n):
+        out[k] = total[k] * factor[k]
+
+
 cdef inline floating _largest_of(
     const floating *value, Py_ssize_t n, floating largest
 ) noexcept nogil:
@@ -118,12 +131,12 @@ cdef inline void _rescale(
 
 cdef void _dense_topic_row(
     const double *count, double scale, const double *prior, Py_ssize_t prior_step,
-    const floating *topic_factor, const double *topic_digamma, int K, floating *row
+    const floating *topic_factor, const double *topic_log, bint point, int K, floating *row
 ) noexcept nogil:
-    """exp(E[log phi_k]) of one word over K topics, scaled so that the largest is 1."""
+    """The weights of one word over K topics, scaled so that the largest is 1."""
     cdef int k
     cdef floating s, largest, least = <floating>(LEAST_FLOAT if floating is float else LEAST_DOUBLE)
-    cdef double shift
+    cdef double shift, x
     cdef double p = prior[0]
     if prior_step == 0:
         for k in range(K):
@@ -131,14 +144,15 @@ cdef void _dense_topic_row(
     else:
         for k in range(K):
             row[k] = <floating>(prior[k * prior_step] + scale * count[k])
-    _expdigamma_times(row, topic_factor, K, row)
+    _weigh(row, topic_factor, K, point, row)
     largest = _largest_of(row, K, 0)
     if largest > <floating>1000 * least:
         _rescale(row, K, <floating>1 / largest, least)
         return
     shift = -1e308  # every topic is tiny here: a rare word under a tiny prior, or one never seen
     for k in range(K):
-        s = <floating>(digamma(prior[k * prior_step] + scale * count[k]) - topic_digamma[k])
+        x = prior[k * prior_step] + scale * count[k]
+        s = <floating>((log_pos(x) if point else digamma(x)) - topic_log[k])
         row[k] = s
         shift = s if s > shift else shift
     for k in range(K):
@@ -168,8 +182,8 @@ cdef inline int _used_topics(const double *count, int K, int *used) noexcept nog
 
 cdef bint _sparse_topic_row(
     const double *count, double scale, double prior, const floating *topic_factor,
-    const int *order, int K, const int *used, int n, int L, floating *value, floating *factor,
-    floating *row, int *best, floating *share
+    const int *order, bint point, int K, const int *used, int n, int L, floating *value,
+    floating *factor, floating *row, int *best, floating *share
 ) noexcept nogil:
     """The same from the n topics that have a count: all others differ by their factors alone.
 
@@ -185,7 +199,7 @@ cdef bint _sparse_topic_row(
         factor[j] = topic_factor[used[j]]
     value[n] = <floating>prior
     factor[n] = 1
-    _expdigamma_times(value, factor, n + 1, value)
+    _weigh(value, factor, n + 1, point, value)
     base = value[n]
     while count[order[i]] != 0:
         i += 1
@@ -232,13 +246,14 @@ def topic_rows(
     double scale,  # IN
     const double[:, :] prior,  # IN
     const int[::1] words,  # IN
-    const double[::1] topic_digamma,  # IN
+    const double[::1] topic_log,  # IN
     int sparsity_level,  # IN
     dtype,  # IN
     int n_threads=1,  # IN
     weight=None,  # OUT
+    bint point=False,  # IN
 ):
-    """exp(E[log phi]) of some words, and each word's best topics (paper 000, Eq. 10).
+    """The weights of some words in topics, and each word's best topics (paper 000, Eq. 10).
 
     Parameters
     ----------
@@ -250,8 +265,8 @@ def topic_rows(
         Dirichlet prior of the topics; may be broadcast (strides of 0).
     words : ndarray of shape (n_words,), int32
         The rows wanted.
-    topic_digamma : ndarray of shape (n_topics,), float64
-        psi of each topic's total of prior and counts.
+    topic_log : ndarray of shape (n_topics,), float64
+        psi of each topic's total of prior and counts; of point estimates its log.
     sparsity_level : int
         How many best topics to list; from n_topics on, none is listed.
     dtype : {np.float32, np.float64}
@@ -260,18 +275,20 @@ def topic_rows(
         Number of OpenMP threads.
     weight : ndarray of shape (n_words, n_topics), default=None
         Where the weights are to be written; by default into a new array.
+    point : bool, default=False
+        Whether topics are points, shares of their totals, instead of Dirichlet distributed.
 
     Returns
     -------
     weight : ndarray of shape (n_words, n_topics)
-        exp(E[log phi_kv]), every row scaled so that its largest entry is 1.
+        exp(E[log phi_kv]), of points phi_kv, every row scaled so that its largest entry is 1.
     best : ndarray of shape (n_words, L), int32
         The L largest entries of each row.
     share : ndarray of shape (n_words, L)
         Those entries divided by their sum: responsibilities under a uniform document.
     """
-    digammas = np.asarray(topic_digamma)
-    factor = np.exp(digammas.min() - digammas).astype(dtype)
+    logs = np.asarray(topic_log)
+    factor = np.exp(logs.min() - logs).astype(dtype)
     order = np.argsort(-factor, kind="stable").astype(np.int32)
     K = counts.shape[1]
     L = sparsity_level if sparsity_level < K else 0
@@ -281,18 +298,18 @@ def topic_rows(
     share = np.empty((words.shape[0], L), dtype=dtype)
     if words.shape[0]:
         if weight.dtype == np.float32:
-            _topic_rows[float](counts, scale, prior, words, factor, order, topic_digamma,
-                               weight, best, share, n_threads)
+            _topic_rows[float](counts, scale, prior, words, factor, order, topic_log,
+                               point, weight, best, share, n_threads)
         else:
-            _topic_rows[double](counts, scale, prior, words, factor, order, topic_digamma,
-                                weight, best, share, n_threads)
+            _topic_rows[double](counts, scale, prior, words, factor, order, topic_log,
+                                point, weight, best, share, n_threads)
     return weight, best, share
 
 
 cdef int _topic_rows(
     const double[:, ::1] counts, double scale, const double[:, :] prior, const int[::1] words,
-    const floating[::1] factor, const int[::1] order, const double[::1] topic_digamma,
-    floating[:, ::1] weight, int[:, ::1] best, floating[:, ::1] share, int n_threads,
+    const floating[::1] factor, const int[::1] order, const double[::1] topic_log,
+    bint point, floating[:, ::1] weight, int[:, ::1] best, floating[:, ::1] share, int n_threads,
 ) except -1:
     cdef int K = <int>weight.shape[1], L = <int>best.shape[1], j, n
     cdef Py_ssize_t w, v, step = prior.strides[1] // <Py_ssize_t>sizeof(double)
@@ -319,11 +336,11 @@ cdef int _topic_rows(
             done = False
             if 2 * n < K:
                 done = _sparse_topic_row(
-                    &counts[v, 0], scale, prior[v, 0], &factor[0], &order[0], K, used, n, L,
-                    values, values + K + 1, &weight[w, 0], best_row, share_row)
+                    &counts[v, 0], scale, prior[v, 0], &factor[0], &order[0], point, K,
+                    used, n, L, values, values + K + 1, &weight[w, 0], best_row, share_row)
             if not done:
                 _dense_topic_row(&counts[v, 0], scale, &prior[v, 0], step, &factor[0],
-                                 &topic_digamma[0], K, &weight[w, 0])
+                                 &topic_log[0], point, K, &weight[w, 0])
                 if L:
                     select_topl(&weight[w, 0], K, L, best_row, share_row)
             total = 0

@@ -322,12 +322,38 @@ def _deal_batches(corpus, state, before, n_batches):
 
 def _memoized_update(model, corpus, state, b, chunks, track):
     """Visit one batch: replace what the totals hold of it."""
+    old, total = state.memo[b], state.stats
+    if model.leaves_out and old is not None:
+        total.add(old, -1.0)
     # One table a batch: those of its chunks would hold the same features many times.
     new = sum_of_chunks(_visit(model, corpus, state, b, chunks, track))
     state.tracked[b], new.tracked = new.tracked, None
-    old, state.memo[b] = state.memo[b], new
+    state.memo[b] = new
     if old is None:
-        state.stats.add(state.stand_in, -new["n_samples"] / corpus.n_samples)
-    else:
-        state.stats.add(old, -1.0)
-    state.stats.add(new)
+        total.add(state.stand_in, -new["n_samples"] / corpus.n_samples)
+    elif not model.leaves_out:
+        total.add(old, -1.0)
+    total.add(new)
+
+
+def averaged_pass(one_pass, average_after, state):
+    """A pass, and its statistics added to those whose mean over passes is wanted.
+
+    Parameters
+    ----------
+    one_pass : callable
+        ``one_pass(state) -> state``.
+    average_after : int
+        The passes before the first that is added.
+    state : FitState
+        Where the fit stands.
+
+    Returns
+    -------
+    state : FitState
+        Where it stands after the pass.
+    """
+    state = one_pass(state)
+    if state.n_passes > average_after:
+        state.average()
+    return state

@@ -55,19 +55,31 @@ class FitState:
         self.local = {}  # what each chunk's local step may start from, a list a batch
         self.tracked = {}  # what moves wanted to know of the last pass, batch by batch
         self.fingerprint = None  # of the data, to tell whether a fit goes on
+        self.is_shared = False  # with another estimator
         self.spare = None  # statistics that nobody reads any more: new memory is slow
+        self.sum_of_passes = None  # statistics added up over passes, where their mean is wanted
+        self.n_averaged = 0  # how many passes
 
     @property
     def stats(self):
-        """What the globals follow from; summed anew from the batches' memory if they were lent."""
+        """What the globals follow from; restored if they were lent.
+
+        To memoized learning: they are summed anew from the batches' memory. To a step of a stream:
+        what it has added is undone.
+        """
         if self._stats is None:
             self._stats = self.sum_of_memory(self._empty())
+        while self._undo:
+            table, rows, values = self._undo[-1]
+            table[rows] = values
+            self._undo.pop()
         return self._stats
 
     @stats.setter
     def stats(self, stats):
         self._stats = stats
         self._empty = None
+        self._undo = None
 
     def next(self):
         """Copy this for the next pass, which may replace all that it holds but write to nothing.
@@ -81,7 +93,7 @@ class FitState:
         new.history, new.reports = list(self.history), list(self.reports)
         new.memo = None if self.memo is None else list(self.memo)
         new.local = dict(self.local)
-        new.tracked, new.spare = {}, None
+        new.tracked, new.spare, new.is_shared = {}, None, False
         return new
 
     def own(self, n_batches=None, *, same_data=False):
@@ -102,12 +114,35 @@ class FitState:
         """
         new = self.next()
         new.stats = self.stats.copy()
-        n_held = None if new.memo is None else len(new.memo)
+        return new._forget(n_batches, same_data)
+
+    def lent(self):
+        """Copy this to be moved by a step of a stream, which writes to what this one holds.
+
+        This is as it was once it is read again, after which the copy must not be. So it costs no
+        more than the step, but nobody else may hold this.
+
+        Returns
+        -------
+        state : FitState
+            The copy.
+        """
+        if self.is_shared:
+            return self.own()
+        new = self.next()
+        new.stats = self.stats.lend()
+        self._undo = new.stats.undo
+        return new._forget(None, False)
+
+    def _forget(self, n_batches, same_data):
+        """Forget what is of other data, or of other batches."""
+        n_held = None if self.memo is None else len(self.memo)
         if not same_data or n_held != n_batches:
-            new.memo, new.stand_in, new.batches = None, None, None
+            self.memo, self.stand_in, self.batches = None, None, None
+            self.sum_of_passes, self.n_averaged = None, 0
             if not same_data or n_held is not None:
-                new.local = {}
-        return new
+                self.local = {}
+        return self
 
     def slim(self):
         """Copy what a stream or another fit can go on from, and no more.
@@ -140,6 +175,12 @@ class FitState:
         new = copy(self)
         new.stats, new.learned = stats, learned
         return new
+
+    def average(self):
+        """Add the statistics to those whose mean over passes is wanted."""
+        total = self.stats.copy() if self.sum_of_passes is None else self.sum_of_passes.copy()
+        self.sum_of_passes = total.add(self.stats) if self.n_averaged else total
+        self.n_averaged += 1
 
     # ------------------------------------------------------------------ memory
 
@@ -174,8 +215,7 @@ class FitState:
             The same.
         """
         seen = [part for part in self.memo or () if part is not None]
-        for part in seen:
-            total.add(part)
+        total.add_all(seen)
         n_seen = sum(int(part["n_samples"]) for part in seen)
         if self.stand_in is not None and (not seen or n_seen < self.n_units):
             total.add(self.stand_in, 1 - n_seen / self.n_units if seen else 1.0)
@@ -203,7 +243,7 @@ class FitState:
     @property
     def key(self):
         """What the streams of local steps are keyed by, besides the numbers of the units."""
-        return self.seed, self.n_passes
+        return self.seed, self.n_passes + self.n_updates
 
     def note(self, model, parts):
         """Keep what the statistics of a pass or batch say.
@@ -236,7 +276,7 @@ class FitState:
         )
 
     def __getstate__(self):
-        return {**vars(self), "_stats": self.stats, "_empty": None, "spare": None}
+        return {**vars(self), "_stats": self.stats, "_empty": None, "_undo": None, "spare": None}
 
 
 def begin(model, corpus, resp, seed=0):

@@ -8,25 +8,12 @@ from scipy.special import gammaln
 
 from sklearn_sparsepost._kernels import topic_stats, topic_words
 from sklearn_sparsepost._models.contract import Globals, Model
-from sklearn_sparsepost._models.documents import length_bound, prior_gains
+from sklearn_sparsepost._models.documents import length_bound
 from sklearn_sparsepost._models.tracking import Tracked, entropy_losses
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import SparseTable
-
-SCALARS = (
-    "n_samples",
-    "n_tokens",
-    "entropy",
-    "weights",
-    "base",
-    "n_local_iter",
-    "restarts_proposed",
-    "restarts_accepted",
-    "length_gain",
-)
-
 
 class Items:
     """What a chunk's groups are made of: its distinct words, or the rows of dense data.
@@ -112,6 +99,17 @@ class Admixture(Model):
 
     unit = "n_tokens"
     reported = ("prior_gain",)
+    scalars = (
+        "n_samples",
+        "n_tokens",
+        "entropy",
+        "weights",
+        "base",
+        "n_local_iter",
+        "restarts_proposed",
+        "restarts_accepted",
+        "length_gain",
+    )
 
     def __init__(self, observation, documents, n_components, *, dtype="float64", keeps_local=False):
         self.observation = observation
@@ -127,7 +125,7 @@ class Admixture(Model):
         """Statistics of no documents."""
         K = self.n_components if n_components is None else n_components
         arrays = {"count": np.zeros(K), "prior_gain": np.zeros(K), **self.observation.empty(K)}
-        return SuffStats(arrays, self.axes, dict.fromkeys(SCALARS, 0.0))
+        return SuffStats(arrays, self.axes, dict.fromkeys(self.scalars, 0.0))
 
     def resized(self, n_components):
         """This model with another number of components."""
@@ -189,10 +187,7 @@ class Admixture(Model):
         table, log_weights = _sum_items(items, index, resp, weights[0])
         n_tokens = row_sums(items.indptr, items.counts)
         totals = report.sum(axis=0)
-        gains = np.zeros(len(alpha)), 0.0
-        if documents.learn:
-            held = np.nonzero(mass)
-            gains = prior_gains(alpha, held[1], mass[held], n_tokens)
+        gains = documents.gains(alpha, mass, n_tokens)
         base = observation.item_base(items)
         scalars = {
             "n_samples": float(len(n_tokens)),

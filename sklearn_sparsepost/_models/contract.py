@@ -61,6 +61,10 @@ class Model:
     keeps_local : bool
         Whether what local steps return of a chunk is kept, for the next pass to start from.
 
+    leaves_out : bool
+        Whether in memoized learning the globals that a batch is given follow from the other
+        batches alone.
+
     Examples
     --------
     A mixture, from responsibilities at random to those of a pass.
@@ -80,6 +84,7 @@ class Model:
     unit = "n_samples"
     reported = ()
     keeps_local = False
+    leaves_out = False
 
     def empty_stats(self, n_components=None):
         """Return statistics of no data.
@@ -150,7 +155,7 @@ class Model:
             The units, with their numbers in the data and what the last step kept of them.
         globals_ : Globals
             From :meth:`globals_of`.
-        key : tuple (seed, n_passes)
+        key : tuple (seed, n_steps)
             What random streams are keyed by, besides the numbers of the units.
 
         Returns

@@ -4,7 +4,7 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 """
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln, psi, xlogy
 
 from sklearn_sparsepost._checks import MOST_COUNT
 from sklearn_sparsepost._kernels import mixture as kernels
@@ -117,6 +117,10 @@ class Multinomial(_Discrete):
         """The pseudo-counts, if there are any."""
         return {} if self.estimation == "ml" else {"feature_prior": self.prior[:, 0].copy()}
 
+    def stored(self, counts):
+        """Given counts as statistics keep them."""
+        return np.ascontiguousarray(counts, dtype=np.float64)
+
     def empty(self, n_components):
         """Statistics of no data."""
         return {
@@ -177,53 +181,65 @@ class Multinomial(_Discrete):
         return self._prior_terms(prior, concentration)
 
     def bound(self, stats, estimates):
-        """Both at once: of posteriors most of their terms cancel.
+        """Both at once: most of their terms cancel.
 
         Where q(phi) follows from `stats`, so that lambda = prior + counts, all terms in E[log phi]
-        do, and the difference of two Dirichlet normalisers is left.
+        do, and the difference of two Dirichlet normalisers is left. Of modes the log density of
+        the prior in the softmax basis and that of the data are one sum of lambda log phi.
         """
-        if self.estimation != "bayes":
+        if self.estimation == "ml":
             return super().bound(stats, estimates)
-        at = estimates["concentration"]
-        work = at.counts.size
-        terms = topic_stats.dirichlet_bound_terms(at.counts, at.factor, at.prior, threads_for(work))
-        prior_total, total = at.prior.sum(axis=0), estimates["total"]
-        value = terms.sum() + (gammaln(prior_total) - gammaln(total)).sum()
+        at, point = estimates["concentration"], self.estimation == "map"
+        n_threads = threads_for(at.counts.size)
+        value = topic_stats.dirichlet_bound_terms(
+            at.counts, at.factor, at.prior, n_threads, point
+        ).sum()
+        total = estimates["total"]
+        prior_total = np.broadcast_to(at.prior_totals, total.shape)
+        value += (gammaln(prior_total) - (xlogy(total, total) if point else gammaln(total))).sum()
+        if point:
+            prior = at.compact_prior
+            value += (xlogy(prior, prior) - gammaln(prior)).sum() * (at.counts.size / prior.size)
         if at.counts is not stats["feature_counts"] or at.factor != stats.factor:
-            gap = topic_stats.dirichlet_gap_terms(
+            value += topic_stats.dirichlet_gap_terms(
                 stats["feature_counts"],
                 stats.factor,
                 at.counts,
                 at.factor,
                 at.prior,
-                psi(total),
-                threads_for(work),
-            )
-            value += gap.sum()
+                self._log_total(total),
+                n_threads,
+                point,
+            ).sum()
         return float(value)
+
+    def _log_total(self, total):
+        """What the log of a feature's concentration is compared with."""
+        return psi(total) if self.estimation == "bayes" else np.log(total)
 
     def item_table(self, estimates, dtype):
         """What the weights of words follow from, which are computed where they are wanted."""
-        if self.estimation != "bayes":
+        if self.estimation == "ml":
             return self.table(estimates, dtype)
-        return estimates["concentration"], psi(estimates["total"])
+        return estimates["concentration"], self._log_total(estimates["total"])
 
     def item_weights(self, items, table, level, dtype, out=None):
-        """The weights of words: of posteriors exp(E[log phi]) (paper 000, Eq. 10)."""
-        if self.estimation != "bayes":
+        """The weights of words: of posteriors exp(E[log phi]) (paper 000, Eq. 10), or modes."""
+        if self.estimation == "ml":
             return super().item_weights(items, table, level, dtype)
-        concentration, digamma = table
+        concentration, log_total = table
         shape = len(items.words), concentration.shape[1]
         return topic_words.topic_rows(
             concentration.counts,
             concentration.factor,
             concentration.prior,
             items.words,
-            digamma,
+            log_total,
             level,
             dtype,
             threads_for(shape[0] * shape[1]),
             None if out is None else out(shape, dtype),
+            self.estimation == "map",
         )
 
     def item_base(self, items):

@@ -102,6 +102,28 @@ class DirichletDocuments:
         """
         return learned["alpha"]
 
+    def gains(self, alpha, mass, n_tokens):
+        """Sum over documents what :meth:`improved` needs of them; zeros if nothing is learned.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (n_components,)
+            The present prior.
+        mass : ndarray of shape (n_documents, n_components)
+            Topic counts, or expected ones.
+        n_tokens : ndarray of shape (n_documents,)
+            The documents' lengths.
+
+        Returns
+        -------
+        gains : tuple
+            "prior_gain" of shape (n_components,), and "length_gain".
+        """
+        if not self.learn:
+            return np.zeros(len(alpha)), 0.0
+        held = np.nonzero(mass)
+        return prior_gains(alpha, held[1], mass[held], n_tokens)
+
     def improved(self, learned, report, rate=1.0):
         """Improve what is learned, after a pass or a batch of which `report` has the sums.
 
@@ -110,7 +132,7 @@ class DirichletDocuments:
         learned : dict of str to ndarray
             Before.
         report : dict
-            With "prior_gain" and "length_gain", sums of what :meth:`prior_gains` returns.
+            With "prior_gain" and "length_gain", sums of what :meth:`gains` returns.
         rate : float, default=1.0
             Share of the step, on a log scale, that is made.
 

@@ -59,7 +59,7 @@ class TopicTable(Globals):
         )
 
     @classmethod
-    def of_components(cls, components, used, n_listed, dtype):
+    def of_components(cls, components, used, n_listed, dtype, *, point=False):
         """A table of Dirichlet distributed topics: weights are exp(E[log phi]).
 
         Parameters
@@ -68,6 +68,8 @@ class TopicTable(Globals):
             Pseudo-counts of words in topics.
         used, n_listed, dtype
             As for :class:`TopicTable`.
+        point : bool, default=False
+            Whether topics are points instead: their pseudo-counts' shares, which are the weights.
 
         Returns
         -------
@@ -75,7 +77,8 @@ class TopicTable(Globals):
             The table.
         """
         table = cls(used, len(components), n_listed, dtype)
-        topic_digamma = psi(components.sum(axis=1, dtype=np.float64))
+        totals = components.sum(axis=1, dtype=np.float64)
+        topic_log = np.log(totals) if point else psi(totals)
         for block, words in _blocks(used):
             counts = np.ascontiguousarray(components[:, words].T, dtype=np.float64)
             found = topic_words.topic_rows(
@@ -83,10 +86,11 @@ class TopicTable(Globals):
                 1.0,
                 np.broadcast_to(0.0, counts.shape),
                 np.arange(len(counts), dtype=np.int32),
-                topic_digamma,
+                topic_log,
                 n_listed,
                 dtype,
                 threads_for(counts.size),
+                point=point,
             )
             for whole, part in zip(table.rows, found, strict=True):
                 whole[block] = part

@@ -10,6 +10,54 @@ LEAST_WEIGHT = 1e-30
 BLOCK_SIZE = 1 << 17
 
 
+class ItemLists:
+    """Weights of items in components: ``base * inverse``, and more in those that are listed.
+
+    Parameters
+    ----------
+    row_ptr : ndarray of shape (n_items + 1,), int64
+        Item `i` has its list at ``row_ptr[i]:row_ptr[i + 1]``.
+    components : ndarray of shape (n_listed,), int32
+        Components, ascending in an item.
+    weight : ndarray of shape (n_listed,), float32
+        What is added in these.
+    base : ndarray of shape (n_items,), float32
+        Weight of the item in a component of size 1 where it is not listed.
+    inverse : ndarray of shape (n_components,), float64
+        One over the size of each component.
+    """
+
+    def __init__(self, row_ptr, components, weight, base, inverse):
+        self.row_ptr = row_ptr
+        self.components = components
+        self.weight = weight
+        self.base = base
+        self.inverse = inverse
+
+    @classmethod
+    def of_weights(cls, weight):
+        """Lists of all components.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_items, n_components)
+            The weights.
+
+        Returns
+        -------
+        lists : ItemLists
+            Those.
+        """
+        n_items, K = weight.shape
+        return cls(
+            np.arange(n_items + 1, dtype=np.int64) * K,
+            np.tile(np.arange(K, dtype=np.int32), n_items),
+            weight.astype(np.float32, copy=False).ravel(),
+            np.full(n_items, LEAST_WEIGHT, dtype=np.float32),
+            np.ones(K),
+        )
+
+
 class Observation:
     """What data look like inside a component: the base class of the models.
 
@@ -422,6 +470,23 @@ class Observation:
             return weight, np.empty((len(weight), 0), np.int32), np.empty((len(weight), 0), dtype)
         best, share = topl_weights(weight, level)
         return weight, best, share / share.sum(axis=1, keepdims=True)
+
+    def item_lists(self, items, table):
+        """Compute what items weigh in components, as lists that leave out what all items share.
+
+        Parameters
+        ----------
+        items : Items
+            The items.
+        table : object
+            From :meth:`item_table`.
+
+        Returns
+        -------
+        lists : ItemLists
+            By default lists of all components, from :meth:`item_weights`.
+        """
+        return ItemLists.of_weights(self.item_weights(items, table, np.inf, np.float32)[0])
 
     def item_base(self, items):
         """Compute the part of the items' log-likelihood that is the same in every component.

@@ -1,0 +1,272 @@
+"""Tables whose rows keep their few entries in a pool: rows that grow, and are read a few at a time.
+
+A row `v` has its entries, topics ascending, at `first[v]` and the `length[v] - 1` places behind it.
+What is in the pool is never written to again; a changed row goes to its end. So an older table of
+the same pool stays as it was.
+"""
+from cython.parallel cimport parallel, prange
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memmove
+
+from sklearn_sparsepost._kernels._types cimport floating
+
+import numpy as np
+
+cdef extern from *:
+    """
+    #ifndef SPARSEPOST_LOWEST_BIT
+    #define SPARSEPOST_LOWEST_BIT
+    #if defined(_MSC_VER) && !defined(__clang__)
+    #include <intrin.h>
+    #endif
+    /* Number of the lowest bit of a word that is not zero. */
+    static CYTHON_INLINE int sparsepost_lowest_bit(uint64_t word) {
+    #if defined(_MSC_VER) && !defined(__clang__)
+        unsigned long at;
+        _BitScanForward64(&at, word);
+        return (int)at;
+    #else
+        return __builtin_ctzll(word);
+    #endif
+    }
+    #endif
+    """
+    int lowest_bit "sparsepost_lowest_bit" (uint64_t word) noexcept nogil
+
+
+cdef inline void _add(
+    const int *topic, const floating *value, Py_ssize_t n, double factor, uint64_t *marks,
+    double *total
+) noexcept nogil:
+    """Add factor * entries to totals, and mark the topics that have one."""
+    cdef Py_ssize_t j
+    cdef int k
+    cdef uint64_t bit
+    for j in range(n):
+        k = topic[j]
+        bit = (<uint64_t>1) << (k & 63)
+        if marks[k >> 6] & bit:
+            total[k] += factor * value[j]
+        else:
+            marks[k >> 6] |= bit
+            total[k] = factor * value[j]
+
+
+cdef inline int _take(
+    uint64_t *marks, int n_marks, const double *total, double least, int *topic, floating *value
+) noexcept nogil:
+    """Write the marked totals from `least` on, topics ascending, unmark them and count them."""
+    cdef int k, m, n = 0
+    cdef uint64_t word
+    for m in range(n_marks):
+        word = marks[m]
+        marks[m] = 0
+        while word:
+            k = 64 * m + lowest_bit(word)
+            word &= word - 1
+            if total[k] >= least:
+                topic[n] = k
+                value[n] = <floating>total[k]
+                n += 1
+    return n
+
+
+def merge_rows(
+    const long long[::1] first,  # IN
+    const int[::1] length,  # IN
+    const int[::1] pool_topics,  # IN
+    const double[::1] pool_values,  # IN
+    const int[::1] rows,  # IN
+    const long long[::1] row_ptr,  # IN
+    const int[::1] topics,  # IN
+    const floating[::1] counts,  # IN
+    double factor,  # IN
+    double least,  # IN
+    const long long[::1] out_first,  # IN
+    int[::1] out_length,  # OUT
+    int[::1] out_topics,  # OUT
+    double[::1] out_values,  # OUT
+    int n_topics,  # IN
+    int n_threads=1,  # IN
+):
+    """Add factor * counts to some rows, and write them elsewhere.
+
+    Parameters
+    ----------
+    first, length : ndarray of shape (n_features,), int64 and int32
+        Where each row has its entries.
+    pool_topics, pool_values : ndarray, int32 and float64
+        The entries.
+    rows : ndarray of shape (n_rows,), int32
+        Distinct rows that something is added to.
+    row_ptr, topics, counts : ndarray
+        What is added to ``rows[r]`` is at ``row_ptr[r]:row_ptr[r + 1]``, each topic once.
+    factor : float
+        What to multiply the counts by.
+    least : float
+        Entries below this are left out.
+    out_first : ndarray of shape (n_rows,), int64
+        Where each of the rows is to be written: so far apart that all their entries fit.
+    out_length : ndarray of shape (n_rows,), int32
+        How many entries were written.
+    out_topics, out_values : ndarray, int32 and float64
+        Where to.
+    n_topics : int
+        Number of topics.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+    """
+    cdef Py_ssize_t r, v, at, n_marks = (n_topics + 63) // 64
+    cdef uint64_t *marks
+    cdef double *total
+    cdef const int *old_topics = &pool_topics[0] if pool_topics.shape[0] else NULL
+    cdef const double *old_values = &pool_values[0] if pool_values.shape[0] else NULL
+    cdef const int *new_topics = &topics[0] if topics.shape[0] else NULL
+    cdef const floating *new_counts = &counts[0] if counts.shape[0] else NULL
+    cdef int *to_topics = &out_topics[0] if out_topics.shape[0] else NULL
+    cdef double *to_values = &out_values[0] if out_values.shape[0] else NULL
+    cdef int no_memory = 0
+    cdef int *failed = &no_memory
+    with nogil, parallel(num_threads=n_threads):
+        marks = <uint64_t *>calloc(n_marks, sizeof(uint64_t))
+        total = <double *>malloc(n_topics * sizeof(double))
+        if marks == NULL or total == NULL:
+            failed[0] = 1
+        for r in prange(rows.shape[0], schedule="dynamic", chunksize=64):
+            if failed[0]:
+                continue
+            v = rows[r]
+            at = row_ptr[r]
+            _add[double](old_topics + first[v], old_values + first[v], length[v], 1, marks, total)
+            _add[floating](new_topics + at, new_counts + at, row_ptr[r + 1] - at, factor, marks,
+                           total)
+            out_length[r] = _take[double](
+                marks, <int>n_marks, total, least, to_topics + out_first[r],
+                to_values + out_first[r])
+        free(marks)
+        free(total)
+    if no_memory:
+        raise MemoryError("no memory for a row of a table")
+
+
+def gather_rows(
+    const long long[::1] first,  # IN
+    const int[::1] length,  # IN
+    const int[::1] pool_topics,  # IN
+    const double[::1] pool_values,  # IN
+    const int[::1] rows,  # IN
+):
+    """The entries of some rows, one row after another.
+
+    Parameters
+    ----------
+    first, length, pool_topics, pool_values
+        As for :func:`merge_rows`.
+    rows : ndarray of shape (n_rows,), int32
+        The rows wanted.
+
+    Returns
+    -------
+    row_ptr : ndarray of shape (n_rows + 1,), int64
+        Row ``rows[r]`` is at ``row_ptr[r]:row_ptr[r + 1]``.
+    topics : ndarray of shape (n_stored,), int32
+        Topics, ascending in a row.
+    values : ndarray of shape (n_stored,), float64
+        The entries.
+    """
+    row_ptr_array = np.zeros(rows.shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.asarray(length)[np.asarray(rows)], out=row_ptr_array[1:])
+    cdef const long long[::1] row_ptr = row_ptr_array
+    topics_array = np.empty(row_ptr_array[-1], dtype=np.int32)
+    values_array = np.empty(row_ptr_array[-1])
+    cdef int[::1] topics = topics_array
+    cdef double[::1] values = values_array
+    cdef Py_ssize_t r, j, at
+    with nogil:
+        for r in range(rows.shape[0]):
+            at = first[rows[r]]
+            for j in range(row_ptr[r + 1] - row_ptr[r]):
+                topics[row_ptr[r] + j] = pool_topics[at + j]
+                values[row_ptr[r] + j] = pool_values[at + j]
+    return row_ptr_array, topics_array, values_array
+
+
+def sum_rows(
+    const long long[::1] group_ptr,  # IN
+    const long long[::1] member,  # IN
+    const long long[::1] row_ptr,  # IN
+    const int[::1] topics,  # IN
+    const floating[::1] values,  # IN
+    const long long[::1] out_first,  # IN
+    int n_topics,  # IN
+    int n_threads=1,  # IN
+):
+    """Sum groups of rows, in double and in a fixed order.
+
+    Parameters
+    ----------
+    group_ptr : ndarray of shape (n_groups + 1,), int64
+        Group `g` is the rows ``member[group_ptr[g]:group_ptr[g + 1]]``.
+    member : ndarray of shape (n_rows,), int64
+        Which rows.
+    row_ptr, topics, values : ndarray
+        Row `r` has its entries at ``row_ptr[r]:row_ptr[r + 1]``.
+    out_first : ndarray of shape (n_groups + 1,), int64
+        Where each sum is written at first: so far apart that all its entries fit.
+    n_topics : int
+        Number of topics.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+
+    Returns
+    -------
+    sum_ptr : ndarray of shape (n_groups + 1,), int64
+        The sum of group `g` is at ``sum_ptr[g]:sum_ptr[g + 1]``.
+    sum_topics, sum_values : ndarray
+        The entries, topics ascending in a sum.
+    """
+    cdef Py_ssize_t g, i, r, n_marks = (n_topics + 63) // 64
+    sum_ptr_array = np.zeros(group_ptr.shape[0], dtype=np.int64)
+    length_array = np.zeros(group_ptr.shape[0] - 1, dtype=np.int64)
+    out_topics_array = np.empty(out_first[out_first.shape[0] - 1], dtype=np.int32)
+    out_values_array = np.empty(len(out_topics_array), dtype=np.asarray(values).dtype)
+    if not len(out_topics_array):
+        return sum_ptr_array, out_topics_array, out_values_array
+    cdef long long[::1] length = length_array
+    cdef const long long[::1] sum_ptr = sum_ptr_array
+    cdef int[::1] out_topics = out_topics_array
+    cdef floating[::1] out_values = out_values_array
+    cdef uint64_t *marks
+    cdef double *total
+    cdef int no_memory = 0
+    cdef int *failed = &no_memory
+    with nogil, parallel(num_threads=n_threads):
+        marks = <uint64_t *>calloc(n_marks, sizeof(uint64_t))
+        total = <double *>malloc(n_topics * sizeof(double))
+        if marks == NULL or total == NULL:
+            failed[0] = 1
+        for g in prange(length.shape[0], schedule="dynamic", chunksize=64):
+            if failed[0]:
+                continue
+            for i in range(group_ptr[g], group_ptr[g + 1]):
+                r = member[i]
+                _add[floating](&topics[0] + row_ptr[r], &values[0] + row_ptr[r],
+                               row_ptr[r + 1] - row_ptr[r], 1, marks, total)
+            length[g] = _take[floating](
+                marks, <int>n_marks, total, -1e308, &out_topics[0] + out_first[g],
+                &out_values[0] + out_first[g])
+        free(marks)
+        free(total)
+    if no_memory:
+        raise MemoryError("no memory for a row of a table")
+    np.cumsum(length_array, out=sum_ptr_array[1:])
+    with nogil:
+        for g in range(length.shape[0]):
+            if length[g] and sum_ptr[g] < out_first[g]:
+                memmove(&out_topics[sum_ptr[g]], &out_topics[out_first[g]], length[g] * sizeof(int))
+                memmove(&out_values[sum_ptr[g]], &out_values[out_first[g]],
+                        length[g] * sizeof(floating))
+    # Copies, as what lies behind them would stay in memory.
+    g = sum_ptr[length.shape[0]]
+    return sum_ptr_array, out_topics_array[:g].copy(), out_values_array[:g].copy()

@@ -1,0 +1,215 @@
+"""Mixed membership whose items' components are drawn, not weighed (paper 001)."""
+
+import numpy as np
+from scipy.special import psi
+
+from sklearn_sparsepost._kernels import gibbs_lda, sampled_documents, topic_stats
+from sklearn_sparsepost._models.admixture import Admixture, Items
+from sklearn_sparsepost._models.contract import Globals
+from sklearn_sparsepost._models.discrete import Multinomial
+from sklearn_sparsepost._models.documents import DirichletDocuments
+from sklearn_sparsepost._models.observation import ItemLists
+from sklearn_sparsepost._run.chunks import row_sums
+from sklearn_sparsepost._run.streams import LOCAL_DRAWS
+from sklearn_sparsepost._run.threads import threads_for
+from sklearn_sparsepost._suffstats import SuffStats
+from sklearn_sparsepost._tables import NOTHING, RowTable, SparseTable
+
+# Of a stream's expected counts those are dropped that are under this, or a share of the prior.
+LEAST_COUNT, LEAST_SHARE = 1e-3, 1e-2
+
+
+class GrowingMultinomial(Multinomial):
+    """Counts of features whose statistics are kept as rows that grow (paper 001, Appendix A).
+
+    Parameters
+    ----------
+    estimation, prior, n_features
+        As for :class:`Multinomial`, without "ml".
+    forgets : bool, default=False
+        Whether counts fade, as in stochastic learning, so that the least are to be dropped.
+    """
+
+    def __init__(self, estimation, prior, n_features, *, forgets=False):
+        super().__init__(estimation, prior, n_features)
+        self.least = min(LEAST_COUNT, LEAST_SHARE * prior.min()) if forgets else NOTHING
+
+    def empty(self, n_components):
+        """Statistics of no data."""
+        return {
+            "feature_counts": RowTable((self.n_features, n_components), self.least),
+            "feature_total": np.zeros(n_components),
+        }
+
+    def stored(self, counts):
+        """Given counts as statistics keep them."""
+        return RowTable.of(counts, self.least)
+
+    def item_table(self, estimates, dtype):
+        """Prior and counts, not added up, and one over the components' sizes."""
+        log_total = self._log_total(estimates["total"])
+        return estimates["concentration"], np.exp(log_total.min() - log_total)
+
+    def item_lists(self, items, table):
+        """The lists of words: the topics that have counts of them."""
+        concentration, inverse = table
+        prior, counts = concentration.compact_prior, concentration.counts
+        if prior.shape[1] > 1:  # no two topics share what words without counts weigh
+            total = concentration.block(items.words)
+            weight = (total if self.estimation == "map" else np.exp(psi(total))) * inverse
+            return ItemLists.of_weights(weight / weight.max(axis=1, keepdims=True))
+        lists = counts.gathered(items.words)
+        prior = np.broadcast_to(prior[:, 0], (self.n_features,))[items.words]
+        weight, base = sampled_documents.list_words(
+            *lists,
+            concentration.factor,
+            prior,
+            inverse,
+            self.estimation == "map",
+            threads_for(16 * len(lists[1])),
+        )
+        return ItemLists(*lists[:2], weight, base, inverse)
+
+
+class SampledDocuments(DirichletDocuments):
+    """Topic weights of documents, pi_d ~ Dirichlet(alpha), integrated out and sampled.
+
+    Parameters
+    ----------
+    alpha : ndarray of shape (n_components,), float64
+        Dirichlet parameters, or those to begin with.
+    sparsity_level : int or None, default=8
+        The most topics a word of a document may keep; None for all that it met.
+    burn_in : int, default=3
+        Sweeps over a document before any is kept.
+    n_sweeps : int, default=3
+        Sweeps that are kept.
+    rao_blackwell : bool, default=True
+        Whether probabilities of a token's topics are kept in place of the one drawn.
+    learn : bool, default=False
+        Whether the parameters are learned.
+    """
+
+    def __init__(
+        self, alpha, *, sparsity_level=8, burn_in=3, n_sweeps=3, rao_blackwell=True, learn=False
+    ):
+        super().__init__(alpha, sparsity_level=sparsity_level, learn=learn)
+        self.burn_in = burn_in
+        self.n_sweeps = n_sweeps
+        self.rao_blackwell = rao_blackwell
+
+    def sample(self, items, lists, alpha, units, key):
+        """Sample the topics of documents.
+
+        Parameters
+        ----------
+        items : Items
+            What the documents are made of.
+        lists : ItemLists
+            What the items weigh in topics.
+        alpha : ndarray of shape (n_components,), float64
+            Dirichlet parameters.
+        units : ndarray of shape (n_documents,)
+            The documents' numbers.
+        key : tuple (seed, n_steps)
+            What random streams are keyed by besides.
+
+        Returns
+        -------
+        found : tuple of ndarray
+            As `sample_documents` returns them.
+        """
+        K, n = len(alpha), items.counts.size
+        words = lists.row_ptr, lists.components, lists.weight
+        inverse, shared = lists.inverse.astype(np.float32), alpha * lists.inverse
+        n_threads = threads_for(64 * n)
+        return sampled_documents.sample_documents(
+            items.indptr,
+            items.local,
+            items.counts,
+            (
+                *words,
+                lists.base,
+                *sampled_documents.alias_tables(*words, alpha, n_threads),
+                *sampled_documents.dense_rows(*words, lists.base, inverse, n_threads),
+            ),
+            (inverse, *gibbs_lda.alias_table(shared), shared.sum()),
+            np.asarray(units, dtype=np.uint64),
+            seed=key[0],
+            step=LOCAL_DRAWS + key[1],
+            burn_in=self.burn_in,
+            n_sweeps=self.n_sweeps,
+            rao_blackwell=self.rao_blackwell,
+            sparsity_level=self.level(K),
+            want_mass=self.learn,
+            n_threads=n_threads,
+        )
+
+
+class SampledAdmixture(Admixture):
+    """Mixed membership whose items' components are drawn in the local step (paper 001, Alg. 1).
+
+    The local posterior of a document is that of all its items' components together, given the
+    components, so that there is no bound: its entropy is a sum over all their combinations.
+
+    Parameters
+    ----------
+    observation : Observation
+        What items look like inside a component.
+    documents : SampledDocuments
+        How a group's components are chosen.
+    n_components : int
+        Number of components, K.
+    dtype : dtype, default="float64"
+        Type of the data.
+    """
+
+    leaves_out = True
+    scalars = ("n_samples", "n_tokens", "length_gain")
+
+    def globals_of(self, state, track=None):
+        """What the items' weights follow from, and the documents' prior."""
+        estimates = self.observation.estimate(state.stats)
+        return Globals(
+            observation=self.observation,
+            documents=self.documents,
+            table=self.observation.item_table(estimates, self.dtype),
+            alpha=self.documents.alpha_of(state.learned),
+            axes=self.axes,
+        )
+
+    @staticmethod
+    def local_step(chunk, globals_, key):
+        """Sample the chunk's documents and sum their statistics."""
+        observation, documents, alpha = globals_.observation, globals_.documents, globals_.alpha
+        items = Items(chunk)
+        lists = observation.item_lists(items, globals_.table)
+        index, resp, mass = documents.sample(items, lists, alpha, chunk.numbers, key)
+        *parts, _ = topic_stats.sum_by_word(
+            items.ptr,
+            items.occurrence,
+            index,
+            resp,
+            np.empty((0, len(alpha)), dtype=resp.dtype),
+            threads_for(16 * index.size),
+        )
+        n_items = len(items.ptr) - 1
+        rows = np.arange(n_items, dtype=np.int32)
+        table = SparseTable(rows, *parts, (n_items, len(alpha)))
+        n_tokens = row_sums(items.indptr, items.counts)
+        gains = documents.gains(alpha, mass, n_tokens)
+        arrays = {
+            "count": table.column_sums,
+            "prior_gain": gains[0],
+            **observation.summarise_items(items, table),
+        }
+        scalars = {
+            "n_samples": float(len(n_tokens)),
+            "n_tokens": float(n_tokens.sum()),
+            "length_gain": gains[1],
+        }
+        return SuffStats(arrays, globals_.axes, scalars), None
+
+    def bound(self, state, stats=None):
+        """NaN: there is none."""
+        return np.nan

@@ -1,0 +1,97 @@
+"""Tables whose rows grow, against dense ones."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_sparsepost._suffstats import SuffStats
+from sklearn_sparsepost._tables import RowTable, SparseTable
+
+SHAPE = 40, 70
+
+
+def random_table(rng, density=0.1):
+    return np.where(rng.random(SHAPE) < density, rng.integers(1, 9, SHAPE), 0).astype(float)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_sums_are_those_of_dense_tables(seed):
+    rng = np.random.default_rng(seed)
+    tables, dense = [RowTable(SHAPE)], [np.zeros(SHAPE)]
+    for _ in range(12):
+        at = rng.integers(len(tables))  # any table so far, its pool long used by others
+        other, factor = random_table(rng, rng.random() * 0.3), rng.choice([1.0, 2.0, -1.0])
+        sparse = SparseTable.of(other)
+        tables.append(tables[at].plus(RowTable.of(other) if rng.random() < 0.3 else sparse, factor))
+        dense.append(np.maximum(dense[at] + factor * other, 0))
+    for table, want in zip(tables, dense, strict=True):
+        np.testing.assert_array_equal(table[:], want)
+        assert table.n_stored == np.count_nonzero(want)
+        np.testing.assert_array_equal(table[[7, 3, 7]], want[[7, 3, 7]])
+        row_ptr, topics, _ = table.gathered(np.arange(SHAPE[0]))
+        for first, stop in zip(row_ptr[:-1], row_ptr[1:], strict=True):
+            assert (np.diff(topics[first:stop]) > 0).all()
+
+
+def test_what_is_made_of_a_table():
+    dense = random_table(np.random.default_rng(0))
+    table = RowTable.of(dense)
+    order = np.random.default_rng(1).permutation(70)[:50]
+    np.testing.assert_array_equal(table.reordered(order)[:], dense[:, order])
+    np.testing.assert_array_equal(table.scaled(3.0)[:], 3 * dense)
+    np.testing.assert_array_equal(table.widened(2)[:], np.pad(dense, [(0, 0), (0, 2)]))
+    merged = dense.copy()
+    merged[:, 4] += merged[:, 9]
+    merged[:, 9] = 0
+    np.testing.assert_array_equal(table.merged(4, 9)[:], merged)
+    np.testing.assert_array_equal(table.copy()[:], dense)
+
+
+def test_small_entries_are_dropped():
+    table = RowTable.of(np.full(SHAPE, 0.5), least=0.2)
+    one = SparseTable.of(np.where(np.arange(40)[:, None] == 3, 0.4, np.zeros(SHAPE)))
+    less = table.plus(one, -1.0)
+    assert less.n_stored == 39 * 70 and not less[3:4].any()
+    assert table.plus(one, -0.5).n_stored == 40 * 70
+
+
+def test_memory_is_bounded_and_pickles_hold_no_more_than_the_table():
+    rng = np.random.default_rng(0)
+    table = RowTable((2000, 70))
+    for _ in range(300):
+        rows = np.sort(rng.permutation(2000)[:50])
+        other = np.zeros((2000, 70))
+        other[rows] = rng.random((50, 70)) < 0.2
+        table = table.plus(SparseTable.of(other))
+    n_bytes = 12 * table.n_stored
+    assert table.nbytes < 6 * n_bytes
+    saved = pickle.dumps(table)
+    assert len(saved) < n_bytes + 12 * 2000 + 2000
+    np.testing.assert_array_equal(pickle.loads(saved)[:], table[:])
+
+
+def test_in_statistics():
+    rng = np.random.default_rng(0)
+    dense = random_table(rng)
+    arrays = {"table": RowTable.of(dense), "total": dense.sum(axis=0)}
+    stats = SuffStats(arrays, {"table": 1, "total": 0}, {"n": 1.0})
+    before = stats.copy()
+    other = SuffStats(
+        {"table": SparseTable.of(dense), "total": dense.sum(axis=0)}, stats.axes, {"n": 1.0}
+    )
+    stats.scale(0.5).add(other, 2.0)
+    np.testing.assert_allclose(stats.factor * stats["table"][:], 2.5 * dense)
+    np.testing.assert_array_equal(before["table"][:], dense)
+    np.testing.assert_array_equal(stats.compact()["table"][:], stats["table"][:])
+    assert stats.maker_of_zeros()()["table"].n_stored == 0
+    assert stats.merge(0, 1)["table"].shape == (40, 69)
+    copied = stats.copy(before)
+    np.testing.assert_array_equal(copied["table"][:], stats["table"][:])
+    assert stats.clear()["table"].n_stored == 0
+    assert copied["table"].n_stored
+    with pytest.raises(KeyError):
+        stats["other"]
