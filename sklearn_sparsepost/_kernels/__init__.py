@@ -33,10 +33,19 @@ def _choose():
 
 
 # In the order of HOT.
-vector_unit, gibbs_lda, mixture, topic_documents, topic_stats, topic_words = _choose()
+(
+    vector_unit,
+    gibbs_lda,
+    left_to_right,
+    mixture,
+    topic_documents,
+    topic_stats,
+    topic_words,
+) = _choose()
 
 __all__ = [
     "gibbs_lda",
+    "left_to_right",
     "mixture",
     "topic_documents",
     "topic_stats",

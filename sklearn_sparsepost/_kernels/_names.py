@@ -3,5 +3,12 @@
 `setup.py` runs this file before there is a package, so it imports nothing.
 """
 
-HOT = ("_gibbs_lda", "_mixture", "_topic_documents", "_topic_stats", "_topic_words")
+HOT = (
+    "_gibbs_lda",
+    "_left_to_right",
+    "_mixture",
+    "_topic_documents",
+    "_topic_stats",
+    "_topic_words",
+)
 PLAIN = ("_cpu", "_rng", "_seeding", "_topl")
