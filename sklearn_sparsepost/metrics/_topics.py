@@ -7,7 +7,7 @@ from sklearn_sparsepost._checks import check_count, check_topics
 from sklearn_sparsepost._kernels._topl import topl_weights
 
 # Entries of a (topics x words) table that stay in cache.
-BLOCK = 1 << 16
+BLOCK = 1 << 14
 # What is added to no probability, but keeps its logarithm finite.
 TINY = np.finfo(np.float64).tiny
 
