@@ -15,6 +15,7 @@ from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._run.chunks import make_chunk
 from sklearn_sparsepost._starts.bregman import bregman_kmeans_plusplus
 from sklearn_sparsepost.datasets import make_lda_corpus
+from sklearn_sparsepost.metrics import coherence, left_to_right, match_topics
 
 pytest.importorskip("pytest_benchmark")
 
@@ -100,3 +101,18 @@ def test_sum_by_word(benchmark, step):
 def test_start(benchmark, drawn):
     X = drawn[0].astype(np.float32)
     benchmark(lambda: bregman_kmeans_plusplus(X, 50, random_state=np.random.default_rng(0)))
+
+
+def test_left_to_right(benchmark, drawn):
+    X, counts = drawn
+    benchmark(left_to_right, counts.T, X[:20], n_jobs=1)
+
+
+def test_coherence(benchmark, drawn):
+    X, counts = drawn
+    benchmark(coherence, counts.T, X)
+
+
+def test_match_topics(benchmark, drawn):
+    counts = drawn[1]
+    benchmark(match_topics, counts.T, counts.T[::-1])

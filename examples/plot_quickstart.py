@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost import SparseLDA
 from sklearn_sparsepost.datasets import load_docstrings
-from sklearn_sparsepost.metrics import document_completion
+from sklearn_sparsepost.metrics import document_completion, top_words
 
 # %%
 # The documents
@@ -102,19 +102,14 @@ by_library = np.array([usage[library == i].sum(axis=0) for i in range(3)])
 share = by_library / by_library.sum(axis=0)
 size = by_library.sum(axis=0) / by_library.sum()
 order = np.argsort(share.T @ [0, 1, 2])
-
-
-def top_words(topic, n):
-    """The likeliest words of a topic."""
-    return words[lda.topic_word_distr_[topic].argsort()[::-1][:n]]
-
+top = top_words(lda.components_, 8, feature_names=words)
 
 print(
     f"\n{'topic':>5}  {'size':>5}  {'  '.join(corpus.target_names)}   top words, and top documents"
 )
 for rank, k in enumerate(order, start=1):
     shares = " ".join(f"{s:6.0%}" for s in share[:, k])
-    print(f"{rank:5}  {size[k]:5.1%} {shares}     {' '.join(top_words(k, 8))}")
+    print(f"{rank:5}  {size[k]:5.1%} {shares}     {' '.join(top[k])}")
     users = ", ".join(names[usage[:, k].argsort()[:-4:-1]])
     print(f"{'':7}{shorten(users, 92, placeholder=' ...')}")
 
@@ -198,7 +193,7 @@ for rank, (ax, k) in enumerate(zip(axes.flat, order, strict=True), start=1):
     probability = np.sort(lda.topic_word_distr_[k])[:-8:-1]
     length = probability / probability[0]
     ax.barh(range(7), length, height=0.82, color=COLOURS[share[:, k].argmax()], alpha=0.25)
-    for y, word in enumerate(top_words(k, 7)):
+    for y, word in enumerate(top[k, :7]):
         ax.text(0.02, y, word, va="center", fontsize=10.5, color=INK)
     left = np.cumsum(share[:, k]) - share[:, k]
     ax.barh([-1.15] * 3, share[:, k], left=left, height=0.28, color=COLOURS)

@@ -129,6 +129,40 @@ def has_fractions(X):
     return not _all_whole(X.data)
 
 
+def check_tokens(X, owner, most):
+    """Checked counts of tokens, one by one: entries of a word summed, whole, in double precision.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array of shape (n_samples, n_features)
+        Counts, as from :func:`check_counts`.
+    owner : str
+        Who asks, for the message.
+    most : int
+        The most tokens that a row may have.
+
+    Returns
+    -------
+    X : csr_matrix or csr_array, float64
+        The counts; else a ValueError that names the row at fault.
+    """
+    X = X.astype(np.float64)
+    X.sum_duplicates()
+    whole = X.data == np.rint(X.data)
+    if not whole.all():
+        raise ValueError(
+            f"{owner} draws the topic of every token, so counts must be whole numbers: row "
+            f"{_row_of(X.indptr, ~whole)} of X has a count of {X.data[(~whole).argmax()]:g}"
+        )
+    length = np.asarray(X.sum(axis=1)).ravel()
+    if length.max(initial=0) > most:
+        raise ValueError(
+            f"row {length.argmax()} of X has {length.max():.3g} tokens, but the time of {owner} "
+            f"grows with their square: {most:,} are the most"
+        )
+    return X
+
+
 def _all_whole(values):
     """Whether values have no fractions, looked at in parts that stay in cache."""
     parts = np.array_split(values, 1 + len(values) // PART)
@@ -190,16 +224,16 @@ def positive_array(value, name, shapes):
     return number_array(value, name, shapes, LEAST_PRIOR, MOST_PRIOR)
 
 
-def check_topics(components):
+def check_topics(components, name="components"):
     """Topics of shape (n_components, n_features), float32 or float64, or a ValueError."""
     try:
         topics = check_array(components, dtype=[np.float64, np.float32])
     except (TypeError, ValueError) as error:
-        raise ValueError(f"components must be a dense table of finite numbers: {error}") from error
+        raise ValueError(f"{name} must be a dense table of finite numbers: {error}") from error
     if (topics < 0).any() or not topics.any(axis=1).all():
-        raise ValueError("components must be non-negative, and no row may be all zero")
+        raise ValueError(f"{name} must be non-negative, and no row may be all zero")
     if topics.max() > MOST_TOPIC:
-        raise ValueError(f"components must be at most {MOST_TOPIC:g}, got {topics.max():.3g}")
+        raise ValueError(f"{name} must be at most {MOST_TOPIC:g}, got {topics.max():.3g}")
     return topics
 
 

@@ -6,13 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import UNUSED
 
 from sklearn_sparsepost._base import BaseSparsePosterior, LazyAttribute, check_is_fitted
 from sklearn_sparsepost._checks import check_count, check_topics, positive_array
 from sklearn_sparsepost._models.inference import TopicTable
 from sklearn_sparsepost._models.priors import feature_prior
 from sklearn_sparsepost._run.dispatch import Corpus
-from sklearn_sparsepost.metrics import complete_documents
+from sklearn_sparsepost.metrics._heldout import complete_documents, predict_from_left
 
 
 class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseSparsePosterior):
@@ -30,6 +31,9 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     # Whether topics are point estimates to documents, rather than posterior distributions.
     _has_point_topics = False
+
+    # Options of the score are nothing that comes with the data.
+    __metadata_request__score = dict.fromkeys(("method", "n_particles", "random_state"), UNUSED)
 
     # ------------------------------------------------------------------ parameters
 
@@ -107,13 +111,13 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         parts = list(corpus.map(infer, table))
         return sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
 
-    def score(self, X, y=None):
-        """Held-out quality: mean log-probability of hidden words given the rest of the document.
+    def score(self, X, y=None, *, method="completion", n_particles=20, random_state=0):
+        """Held-out quality: mean log-probability of a word, in nats.
 
-        Document completion on a fixed split of every document's distinct words, 80 % observed; see
-        :func:`sklearn_sparsepost.metrics.document_completion`. Higher is better, and independent
-        of the number of documents and of `sparsity_level`, so that a grid search over topics,
-        sparsity and learning rates picks the right model.
+        By default document completion on a fixed split of every document's distinct words, 80 %
+        observed; see :func:`sklearn_sparsepost.metrics.document_completion`. Higher is better, and
+        independent of the number of documents and of `sparsity_level`, so that a grid search over
+        topics, sparsity and learning rates picks the right model.
 
         Parameters
         ----------
@@ -121,6 +125,17 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Counts of words in held-out documents.
         y : None
             Ignored.
+        method : {"completion", "left-to-right"}, default="completion"
+            What is predicted from what.
+
+            - "completion": hidden words, given the rest of their documents;
+            - "left-to-right": all tokens, each given those before it, which estimates the
+              probability of whole documents; see :func:`sklearn_sparsepost.metrics.left_to_right`.
+              Counts have to be whole numbers.
+        n_particles : int, default=20
+            Particles of "left-to-right".
+        random_state : int, default=0
+            Seed of the split, or of the particles.
 
         Returns
         -------
@@ -130,22 +145,35 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         X, _ = self._validate_counts(X, reset=False)
         topics = check_topics(self.components_).astype(np.float64, copy=False)
-        return complete_documents(topics, X, self._inference().dense(), n_jobs=self.n_jobs)
+        options = {"random_state": random_state, "n_jobs": self.n_jobs}
+        if method == "completion":
+            return complete_documents(topics, X, self._inference().dense(), **options)
+        if method == "left-to-right":
+            inference = self._inference()
+            return predict_from_left(topics, X, inference, n_particles=n_particles, **options)
+        raise ValueError(f"method must be 'completion' or 'left-to-right', got {method!r}")
 
-    def perplexity(self, X):
+    def perplexity(self, X, *, method="completion", n_particles=20, random_state=0):
         """Held-out perplexity, ``exp(-score(X))``: lower is better.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts of words in held-out documents.
+        method : {"completion", "left-to-right"}, default="completion"
+            What is predicted from what, as for :meth:`score`.
+        n_particles : int, default=20
+            Particles of "left-to-right".
+        random_state : int, default=0
+            Seed of the split, or of the particles.
 
         Returns
         -------
         perplexity : float
-            Of a hidden word given the rest of its document.
+            Of a hidden word given the rest of its document, or of a token given those before it.
         """
-        return float(np.exp(-self.score(X)))
+        options = {"method": method, "n_particles": n_particles, "random_state": random_state}
+        return float(np.exp(-self.score(X, **options)))
 
     def sample(self, n_samples=1, *, doc_length=100, random_state=None):
         """Draw documents from the fitted model.

@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
 from sklearn_sparsepost._checks import LEAST_PRIOR, MOST_COUNT, MOST_PRIOR, MOST_VALUE
 from sklearn_sparsepost._models.documents import draw_dirichlet
-from sklearn_sparsepost.metrics import document_completion, split_words
+from sklearn_sparsepost.metrics import coherence, document_completion, left_to_right, split_words
 
 SHORT = {"max_iter": 2, "random_state": 0}
 TOPICS = {
@@ -149,8 +149,9 @@ def test_corrupt_matrices_and_metrics(corrupt, message, X):
     corrupt(bad)
     with pytest.raises(ValueError, match=message):
         split_words(bad)
-    with pytest.raises(ValueError, match=message):
-        document_completion(np.ones((2, 8)), bad)
+    for metric in (document_completion, left_to_right, coherence):
+        with pytest.raises(ValueError, match=message):
+            metric(np.ones((2, 8)), bad)
 
 
 @with_methods(COUNTS)
@@ -182,7 +183,9 @@ def test_stored_zeros_are_no_words_to_split(X):
     for one, other in zip(split_words(sp.csr_matrix(X)), split_words(stored(X)), strict=True):
         assert (one != other).nnz == 0
     topics = np.random.default_rng(1).random((3, 8))
-    assert document_completion(topics, stored(X)) == document_completion(topics, X)
+    for metric in (document_completion, left_to_right):
+        assert metric(topics, stored(X)) == metric(topics, X)
+    np.testing.assert_array_equal(coherence(topics, stored(X)), coherence(topics, X))
 
 
 # ---------------------------------------------------------------------- types and values

@@ -5,6 +5,7 @@
 
 HOT = (
     "_gibbs_lda",
+    "_left_to_right",
     "_mixture",
     "_sampled_documents",
     "_topic_documents",

@@ -9,6 +9,8 @@ picklable, changes nothing that it is given, and has
 - ``active_weights(chunk, table, key=None)``: the same of the active topics only;
 - ``dense(max_iter, tol)``: an inference of documents with the same prior that keeps all topics, as
   held-out scores want it, whatever the fit does;
+- ``left_to_right(chunk, table, key, n_particles=20)``: estimated log-probabilities of documents
+  under a table of known topics, their weights integrated out;
 - ``draw(n_documents, rng)``: topic weights drawn from the prior.
 
 :class:`DirichletInference` is the one for Dirichlet weights.
@@ -18,11 +20,17 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import psi
 
+from sklearn_sparsepost._kernels import left_to_right as kernels
 from sklearn_sparsepost._kernels import topic_words
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.documents import ACTIVE_TOL, DirichletDocuments, draw_dirichlet
+from sklearn_sparsepost._run.chunks import row_sums
+from sklearn_sparsepost._run.streams import LEFT_TO_RIGHT
 from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._tables import ROW_BLOCK
+
+# What a draw of a token's topic costs, in multiplications.
+WORK_A_DRAW = 100
 
 
 class TopicTable(Globals):
@@ -202,6 +210,39 @@ class DirichletInference:
         totals = np.asarray(weights.sum(axis=1)).ravel()
         weights.data /= np.repeat(totals, np.diff(weights.indptr)).astype(weights.dtype)
         return weights
+
+    def left_to_right(self, chunk, table, key, n_particles=20):
+        """Estimate log-probabilities of documents, their topic weights integrated out.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            The documents: whole numbers of tokens, in double precision.
+        table : TopicTable
+            Probabilities of the documents' words in known topics.
+        key : tuple of int
+            The seed; documents' random streams are keyed by it and their numbers.
+        n_particles : int, default=20
+            Number of particles.
+
+        Returns
+        -------
+        value : ndarray of shape (n_documents,), float64
+            Nats of all tokens of each document, which are taken in a random order.
+        """
+        length = row_sums(chunk.indptr, chunk.data)
+        return kernels.left_to_right(
+            chunk.indptr,
+            table.position[chunk.indices],
+            chunk.data,
+            table.rows[0],
+            self.alpha,
+            chunk.numbers,
+            key[0],
+            LEFT_TO_RIGHT,
+            n_particles=n_particles,
+            n_threads=threads_for(WORK_A_DRAW * n_particles * (length @ length)),
+        )
 
     def draw(self, n_documents, rng):
         """Topic weights of documents, drawn from the prior.

@@ -5,12 +5,13 @@ from sklearn_sparsepost._kernels._rng import keyed_generator
 # Purposes that draw from the same seed, told apart by the `unit` of the stream.
 STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE, STREAM_MOVES = range(5)
 
-# In place of a pass, or added to its number, where units are rows: local steps that draw, rounding
-# of fractions, first topics of tokens.
-LOCAL_DRAWS, ROUNDING, FIRST_DRAWS = 1 << 60, 1 << 61, 1 << 62
+# In place of a pass, or added to its number, where units are rows: held-out estimates, local steps
+# that draw, rounding of fractions, first topics of tokens.
+LEFT_TO_RIGHT, LOCAL_DRAWS, ROUNDING, FIRST_DRAWS = 1 << 59, 1 << 60, 1 << 61, 1 << 62
 
 __all__ = [
     "FIRST_DRAWS",
+    "LEFT_TO_RIGHT",
     "LOCAL_DRAWS",
     "ROUNDING",
     "STREAM_BATCHES",
