@@ -60,7 +60,7 @@ def extensions():
                 f"sklearn_sparsepost._kernels.{name}",
                 [str(PACKAGE / f"{name}.pyx")],
                 include_dirs=[np.get_include()],
-                extra_compile_args=FAST if name == "_seeding" else [],
+                extra_compile_args=FAST if name in NAMES["ARITHMETIC"] else [],
             )
         )
     for name in NAMES["HOT"]:

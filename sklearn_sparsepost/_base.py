@@ -186,7 +186,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         attributes = None
         if state is not None:
             with suppress(BaseException):  # what ends the call may well end this, too
-                attributes = self._attributes(state)
+                attributes = self._attributes_of(state)
         if attributes is None:
             # scikit-learn takes its callbacks down itself.
             mine = {name: value for name, value in vars(self).items() if "callback" in name}
@@ -194,7 +194,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         else:
             vars(self).update(attributes)
 
-    def _attributes(self, state, *, whole=True, lazy=False):
+    def _attributes_of(self, state, *, whole=True, lazy=False):
         """The fitted attributes; `lazy` leaves those that cost much until they are read."""
         attributes = self._fitted_attributes(state, whole=whole)
         if lazy:
@@ -206,7 +206,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
     def _store(self, state, *, whole, lazy=False):
         """Set the fitted attributes, all of them at once."""
-        attributes = self._attributes(state, whole=whole, lazy=lazy)
+        attributes = self._attributes_of(state, whole=whole, lazy=lazy)
         self.__dict__.pop("_fit_state", None)
         vars(self).update(attributes)
 
@@ -240,7 +240,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(
             estimator=self,
             X=X,
-            reconstruction_attributes=lambda: self._attributes(state),
+            reconstruction_attributes=lambda: self._attributes_of(state),
         )
 
     def _run_from(self, X, state, one_pass, context, reached):
@@ -256,7 +256,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             stop = task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
-                reconstruction_attributes=partial(self._attributes, state),
+                reconstruction_attributes=partial(self._attributes_of, state),
             )
             if stop or self._has_converged(state):
                 break

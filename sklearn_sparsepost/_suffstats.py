@@ -27,8 +27,8 @@ def sum_of_chunks(parts):
             sparse.setdefault(name, []).append(part.arrays.pop(name))
         total = part if total is None else total.add(part)
         del part  # so that there are no more than two at a time
-    for name, same in sparse.items():
-        total.arrays[name] = tables.sum_of_tables(same)
+    for name in list(sparse):
+        total.arrays[name] = tables.sum_of_tables(sparse.pop(name))
     return total
 
 

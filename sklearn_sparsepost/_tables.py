@@ -356,7 +356,7 @@ def sum_of_tables(tables):
     Parameters
     ----------
     tables : list of SparseTable
-        At least one; emptied, since they are many and large.
+        At least one.
 
     Returns
     -------
@@ -371,7 +371,7 @@ def sum_of_tables(tables):
     row_ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(t.row_ptr) for t in tables]))])
     columns = np.concatenate([table.columns for table in tables])
     values = np.concatenate([table.values for table in tables])
-    tables.clear()
+    del tables  # many and large, and held by nobody else
     member = np.argsort(rows, kind="stable")
     rows = rows[member]
     first = np.flatnonzero(np.diff(rows, prepend=-1))

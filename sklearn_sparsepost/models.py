@@ -18,6 +18,11 @@ from sklearn_sparsepost._models.contract import Globals, Model
 from sklearn_sparsepost._models.discrete import Bernoulli, Multinomial
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.mixture import Mixture
+from sklearn_sparsepost._models.sampled import (
+    GrowingMultinomial,
+    SampledAdmixture,
+    SampledDocuments,
+)
 from sklearn_sparsepost._models.weights import DirichletWeights, ProcessWeights
 from sklearn_sparsepost._run.dispatch import Corpus
 
@@ -29,10 +34,13 @@ __all__ = [
     "DirichletWeights",
     "FitState",
     "Globals",
+    "GrowingMultinomial",
     "Mixture",
     "Model",
     "Multinomial",
     "ProcessWeights",
+    "SampledAdmixture",
+    "SampledDocuments",
     "batch_pass",
     "begin",
     "memoized_pass",

@@ -4,6 +4,6 @@
 `observation`; the models of :mod:`sklearn_sparsepost.models` take one as it stands.
 """
 
-from sklearn_sparsepost._models.observation import Observation
+from sklearn_sparsepost._models.observation import ItemLists, Observation
 
-__all__ = ["Observation"]
+__all__ = ["ItemLists", "Observation"]

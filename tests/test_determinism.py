@@ -41,6 +41,18 @@ LDAS = {
     for name, prior in PRIORS.items()
     if method == "memoized" or name in ("scalar", "matrix", "learned")
 }
+LDAS["LDA bayes"] = SparseLDA(K, estimation="bayes", **COMMON)
+for name, prior in PRIORS.items():
+    LDAS[f"LDA gibbs, {name} prior"] = SparseLDA(
+        K, local_step="gibbs", **{**COMMON, **prior}, average_after=1
+    )
+for method in ("batch", "online"):
+    LDAS[f"LDA gibbs, {method}"] = SparseLDA(
+        K, local_step="gibbs", learning_method=method, batch_size=100, **COMMON
+    )
+LDAS["LDA gibbs, bayes, draws"] = SparseLDA(
+    K, local_step="gibbs", estimation="bayes", rao_blackwell=False, **COMMON
+)
 LDAS["LDA warm"] = SparseLDA(K, doc_start="warm", **COMMON)
 LDAS["LDA dense"] = SparseLDA(K, **{**COMMON, "sparsity_level": None})
 LDAS["LDA anchor"] = SparseLDA(K, init="anchor", **COMMON)

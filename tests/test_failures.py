@@ -36,6 +36,8 @@ ESTIMATORS = {
     "LDA online": SparseLDA(5, learning_method="online", batch_size=20),
     "LDA memoized": SparseLDA(5, n_batches=3),
     "LDA auto, warm": SparseLDA(5, n_batches=3, doc_topic_prior="auto", doc_start="warm"),
+    "LDA gibbs": SparseLDA(5, n_batches=3, local_step="gibbs", average_after=1),
+    "LDA gibbs, online": SparseLDA(5, learning_method="online", local_step="gibbs", batch_size=20),
     "mixture batch": SparseMixture(6, sparsity_level=2, learning_method="batch"),
     "mixture online": SparseMixture(6, learning_method="online", batch_size=40),
     "mixture memoized": SparseMixture(6, sparsity_level=2, n_batches=3),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from sklearn_sparsepost._kernels import left_to_right as kernels
+from sklearn_sparsepost._kernels import _left_to_right as kernels
 from sklearn_sparsepost._run.streams import keyed_generator
 
 NUMBER = 7

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln, psi
 from scipy.stats import chi2
 
-from sklearn_sparsepost._kernels import sampled_documents, topic_stats
+from sklearn_sparsepost._kernels import _sampled_words, sampled_documents, topic_stats
 from sklearn_sparsepost._models.admixture import Items
 from sklearn_sparsepost._models.observation import ItemLists
 from sklearn_sparsepost._models.sampled import GrowingMultinomial, SampledDocuments
@@ -77,7 +77,7 @@ def test_alias_tables_draw_alpha_times_weight():
     row_ptr = np.concatenate([[0], np.cumsum(lengths)])
     topics = np.concatenate([np.sort(rng.permutation(50)[:n]) for n in lengths]).astype(np.int32)
     weight, alpha = rng.gamma(0.3, 1, 48).astype(np.float32), rng.gamma(1.0, 1, 50)
-    columns, mass = sampled_documents.alias_tables(row_ptr, topics, weight, alpha)
+    columns, mass = _sampled_words.alias_tables(row_ptr, topics, weight, alpha)
     for first, n, total in zip(row_ptr[:-1], lengths, mass, strict=True):
         if not n:
             assert total == 0
@@ -221,9 +221,9 @@ def test_same_bytes_for_any_number_of_threads():
     words = lists.row_ptr, lists.components, lists.weight
     found = []
     for n_threads in (1, 3):
-        tables = sampled_documents.alias_tables(*words, alpha, n_threads)
+        tables = _sampled_words.alias_tables(*words, alpha, n_threads)
         inverse = lists.inverse.astype(np.float32)
-        tables += sampled_documents.dense_rows(*words, lists.base, inverse, n_threads)
+        tables += _sampled_words.dense_rows(*words, lists.base, inverse, n_threads)
         topics = inverse, np.ones(70, np.float32), np.arange(70, dtype=np.int32), 1.0
         found.append(
             sampled_documents.sample_documents(

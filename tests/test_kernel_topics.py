@@ -111,9 +111,7 @@ def test_topic_rows_of_few_counts_equal_those_computed_in_full(dtype, L, prior, 
     rng = np.random.default_rng(1)
     V, K = 40, 150
     counts = rng.gamma(0.3, 4.0, (V, K)) * (rng.random((V, K)) < np.linspace(0, 1, V)[:, None])
-    topic_log = (np.log if point else psi)(
-        prior * V + counts.sum(axis=0) + rng.gamma(1, 50.0, K)
-    )
+    topic_log = (np.log if point else psi)(prior * V + counts.sum(axis=0) + rng.gamma(1, 50.0, K))
     words = np.arange(V, dtype=np.int32)
     short, long = (
         topic_words.topic_rows(counts, 1.0, table, words, topic_log, L, dtype, point=point)

@@ -47,7 +47,9 @@ def test_statistics_sum_to_the_corpus(corpora, rao_blackwell):
     words = np.asarray(X.sum(axis=0)).ravel()
     np.testing.assert_allclose(counts[:].sum(axis=1), words, rtol=1e-5)
     np.testing.assert_allclose(counts[:].sum(axis=0), state.stats["feature_total"], rtol=1e-6)
-    np.testing.assert_allclose(sum(part["feature_counts"].to_csr().sum() for part in state.memo), X.sum(), rtol=1e-5)
+    np.testing.assert_allclose(
+        sum(part["feature_counts"].to_csr().sum() for part in state.memo), X.sum(), rtol=1e-5
+    )
     np.testing.assert_allclose(lda.components_, 0.1 + counts[:].T, rtol=1e-5)
 
 
@@ -171,7 +173,5 @@ def test_empty_documents_and_dense_input(corpora):
     X = corpora[0][:100].toarray()
     X[::7] = 0
     lda = gibbs(max_iter=3).fit(X)
-    np.testing.assert_array_equal(
-        lda.components_, clone(lda).fit(sp.csr_matrix(X)).components_
-    )
+    np.testing.assert_array_equal(lda.components_, clone(lda).fit(sp.csr_matrix(X)).components_)
     np.testing.assert_allclose(lda.components_.sum(), X.sum() + 0.1 * 6 * 150, rtol=1e-5)

@@ -36,7 +36,6 @@ def _choose():
 (
     vector_unit,
     gibbs_lda,
-    left_to_right,
     mixture,
     sampled_documents,
     topic_documents,
@@ -46,7 +45,6 @@ def _choose():
 
 __all__ = [
     "gibbs_lda",
-    "left_to_right",
     "mixture",
     "sampled_documents",
     "topic_documents",

@@ -5,6 +5,12 @@ Column j of a table is drawn with probability 1 / n; it stands for itself with p
 """
 
 
+cdef struct Column:  # of a table: all that a draw reads, side by side
+    float share
+    int own  # what the column stands for
+    int other
+
+
 cdef inline double alias_build(
     const double *weight, int n, float *share, int *other, int *order
 ) noexcept nogil:

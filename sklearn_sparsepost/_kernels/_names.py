@@ -5,11 +5,12 @@
 
 HOT = (
     "_gibbs_lda",
-    "_left_to_right",
     "_mixture",
     "_sampled_documents",
     "_topic_documents",
     "_topic_stats",
     "_topic_words",
 )
-PLAIN = ("_cpu", "_rng", "_row_tables", "_seeding", "_topl")
+PLAIN = ("_cpu", "_left_to_right", "_rng", "_row_tables", "_sampled_words", "_seeding", "_topl")
+# Of the latter, those with loops over numbers.
+ARITHMETIC = ("_left_to_right", "_sampled_words", "_seeding")

@@ -15,6 +15,7 @@ from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import SparseTable
 
+
 class Items:
     """What a chunk's groups are made of: its distinct words, or the rows of dense data.
 

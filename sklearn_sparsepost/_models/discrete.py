@@ -118,7 +118,18 @@ class Multinomial(_Discrete):
         return {} if self.estimation == "ml" else {"feature_prior": self.prior[:, 0].copy()}
 
     def stored(self, counts):
-        """Given counts as statistics keep them."""
+        """Return given counts as the statistics keep them.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_features, n_components)
+            Expected counts.
+
+        Returns
+        -------
+        table : ndarray of shape (n_features, n_components), float64
+            The same.
+        """
         return np.ascontiguousarray(counts, dtype=np.float64)
 
     def empty(self, n_components):

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import psi
 
-from sklearn_sparsepost._kernels import left_to_right as kernels
+from sklearn_sparsepost._kernels import _left_to_right as kernels
 from sklearn_sparsepost._kernels import topic_words
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.documents import ACTIVE_TOL, DirichletDocuments, draw_dirichlet

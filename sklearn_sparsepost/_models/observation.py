@@ -25,6 +25,13 @@ class ItemLists:
         Weight of the item in a component of size 1 where it is not listed.
     inverse : ndarray of shape (n_components,), float64
         One over the size of each component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.observations import ItemLists
+    >>> ItemLists.of_weights(np.array([[0.5, 0.25], [1.0, 2.0]])).row_ptr
+    array([0, 2, 4])
     """
 
     def __init__(self, row_ptr, components, weight, base, inverse):
@@ -36,7 +43,7 @@ class ItemLists:
 
     @classmethod
     def of_weights(cls, weight):
-        """Lists of all components.
+        """Make lists of all components.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import psi
 
-from sklearn_sparsepost._kernels import gibbs_lda, sampled_documents, topic_stats
+from sklearn_sparsepost._kernels import _sampled_words, gibbs_lda, sampled_documents, topic_stats
 from sklearn_sparsepost._models.admixture import Admixture, Items
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.discrete import Multinomial
@@ -24,10 +24,22 @@ class GrowingMultinomial(Multinomial):
 
     Parameters
     ----------
-    estimation, prior, n_features
-        As for :class:`Multinomial`, without "ml".
+    estimation : {"bayes", "map"}
+        Posterior distributions or their modes.
+    prior : ndarray of shape (1, 1), (n_features, 1) or (n_features, n_components), float64
+        Pseudo-counts.
+    n_features : int
+        Number of features.
     forgets : bool, default=False
         Whether counts fade, as in stochastic learning, so that the least are to be dropped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.models import GrowingMultinomial
+    >>> words = GrowingMultinomial("map", np.full((1, 1), 0.1), n_features=50)
+    >>> words.empty(3)["feature_counts"].n_stored
+    0
     """
 
     def __init__(self, estimation, prior, n_features, *, forgets=False):
@@ -42,7 +54,18 @@ class GrowingMultinomial(Multinomial):
         }
 
     def stored(self, counts):
-        """Given counts as statistics keep them."""
+        """Return given counts as the statistics keep them.
+
+        Parameters
+        ----------
+        counts : ndarray or SparseTable of shape (n_features, n_components)
+            Expected counts.
+
+        Returns
+        -------
+        table : RowTable
+            The same.
+        """
         return RowTable.of(counts, self.least)
 
     def item_table(self, estimates, dtype):
@@ -60,7 +83,7 @@ class GrowingMultinomial(Multinomial):
             return ItemLists.of_weights(weight / weight.max(axis=1, keepdims=True))
         lists = counts.gathered(items.words)
         prior = np.broadcast_to(prior[:, 0], (self.n_features,))[items.words]
-        weight, base = sampled_documents.list_words(
+        weight, base = _sampled_words.list_words(
             *lists,
             concentration.factor,
             prior,
@@ -88,6 +111,13 @@ class SampledDocuments(DirichletDocuments):
         Whether probabilities of a token's topics are kept in place of the one drawn.
     learn : bool, default=False
         Whether the parameters are learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.models import SampledDocuments
+    >>> SampledDocuments(np.full(20, 0.05), n_sweeps=5).n_sweeps
+    5
     """
 
     def __init__(
@@ -130,8 +160,8 @@ class SampledDocuments(DirichletDocuments):
             (
                 *words,
                 lists.base,
-                *sampled_documents.alias_tables(*words, alpha, n_threads),
-                *sampled_documents.dense_rows(*words, lists.base, inverse, n_threads),
+                *_sampled_words.alias_tables(*words, alpha, n_threads),
+                *_sampled_words.dense_rows(*words, lists.base, inverse, n_threads),
             ),
             (inverse, *gibbs_lda.alias_table(shared), shared.sum()),
             np.asarray(units, dtype=np.uint64),
@@ -162,10 +192,28 @@ class SampledAdmixture(Admixture):
         Number of components, K.
     dtype : dtype, default="float64"
         Type of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsepost.datasets import make_bars
+    >>> from sklearn_sparsepost.models import (
+    ...     Corpus, GrowingMultinomial, SampledAdmixture, SampledDocuments, begin, memoized_pass
+    ... )
+    >>> X, topics, doc_topic = make_bars(200, random_state=0)
+    >>> words = GrowingMultinomial("map", np.full((1, 1), 0.1), X.shape[1])
+    >>> model = SampledAdmixture(words, SampledDocuments(np.full(10, 0.05)), 10)
+    >>> corpus = Corpus(X, np.float64)
+    >>> state = memoized_pass(model, corpus, begin(model, corpus, doc_topic))
+    >>> state.stats["feature_counts"].shape
+    (25, 10)
     """
 
     leaves_out = True
     scalars = ("n_samples", "n_tokens", "length_gain")
+
+    def __init__(self, observation, documents, n_components, *, dtype="float64"):
+        super().__init__(observation, documents, n_components, dtype=dtype)
 
     def globals_of(self, state, track=None):
         """What the items' weights follow from, and the documents' prior."""
