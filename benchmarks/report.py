@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from report_local_steps import local_step_tables
 from runs import read
 
 HERE = Path(__file__).resolve().parent
 GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
+LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
 SKLEARN_PASSES = 10
@@ -634,10 +636,12 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results"
     record = json.loads((folder / "results.json").read_text())
     tables = all_tables(record["runs"])
-    (folder / "tables.md").write_text(markdown(tables, record))
+    local_steps = local_step_tables(record["runs"], Table)
+    (folder / "tables.md").write_text(markdown([*tables, *local_steps], record))
     # Results of a trial do not belong in the documentation.
-    guide = GUIDE if folder.resolve() == HERE / "results" else folder / GUIDE.name
-    guide.write_text(rst(tables, record))
+    guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
+    (guide / GUIDE.name).write_text(rst(tables, record))
+    (guide / LOCAL_STEPS.name).write_text(rst(local_steps, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")
     draw_mixtures(record["runs"], folder / "mixtures_against_time.png")

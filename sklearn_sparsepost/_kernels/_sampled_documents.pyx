@@ -52,6 +52,7 @@ cdef struct Words:  # of a chunk
     const long long *first  # where each word's entries begin
     const int *topic  # ascending
     const float *weight
+    const long long *column_first  # of each word's alias table, -1 for none
     const Column *column  # of the alias tables
     const double *mass  # sums of alpha * weight
     const float *base  # weights are base * inverse, plus the entries
@@ -60,6 +61,7 @@ cdef struct Words:  # of a chunk
 
 cdef struct Topics:
     int n_topics
+    const double *alpha
     const float *inverse  # of the topics' totals
     const float *share  # of the alias table of alpha * inverse
     const int *other
@@ -285,33 +287,50 @@ cdef void _drop_empty(
 # ---------------------------------------------------------------- draws
 
 cdef struct Draw:  # one that is begun
-    const Column *column  # NULL for the topics' own table
+    int topic  # or -1
+    const Column *column  # of the alias table of the word, NULL for that of the topics
     double u  # where in the column, or in that table
+
+
+cdef inline int _pass_over(
+    const Words *words, const Topics *topics, int w, double u
+) noexcept nogil:
+    """A topic by alpha times the entries of a word that has no alias table."""
+    cdef long long q
+    for q in range(words.first[w], words.first[w + 1]):
+        u -= topics.alpha[words.topic[q]] * words.weight[q]
+        if u < 0:
+            return words.topic[q]
+    return words.topic[words.first[w + 1] - 1]
 
 
 cdef inline Draw _begin_far(
     const Words *words, const Topics *topics, int w, double u
 ) noexcept nogil:
-    """Find the column for a draw by alpha times a word's weights; u is uniform up to their sum."""
+    """Begin a draw by alpha times a word's weights; u is uniform up to their sum."""
     cdef Draw draw
     cdef double mass = words.mass[w]
     cdef int j, n
-    if u < mass:
+    draw.topic, draw.column = -1, NULL
+    if u >= mass:
+        draw.u = (u - mass) / (words.base[w] * topics.mass)
+    elif words.column_first[w] < 0:
+        draw.topic = _pass_over(words, topics, w, u)
+    else:
         n = <int>(words.first[w + 1] - words.first[w])
         u = u / mass * n
         j = <int>u
         j = j if j < n else n - 1
-        draw.column = words.column + words.first[w] + j
+        draw.column = words.column + words.column_first[w] + j
         draw.u = u - j
         prefetch(draw.column)
-    else:
-        draw.column = NULL
-        draw.u = (u - mass) / (words.base[w] * topics.mass)
     return draw
 
 
 cdef inline int _end_far(const Topics *topics, const Draw *draw) noexcept nogil:
     """The topic of a draw that is begun."""
+    if draw.topic >= 0:
+        return draw.topic
     if draw.column == NULL:
         return alias_draw(topics.share, topics.other, topics.n_topics, draw.u)
     return draw.column.own if draw.u < draw.column.share else draw.column.other
@@ -507,8 +526,8 @@ def sample_documents(
         `row_ptr`, topics, weights and base of the words, as for `_sampled_words.list_words`, then
         what `alias_tables` and `dense_rows` returned of them.
     topics : tuple
-        One over each topic's total, of shape (n_topics,), float32; `share`, `other` and sum of the
-        alias table of alpha times that.
+        alpha of shape (n_topics,), float64; one over each topic's total, float32; `share`, `other`
+        and sum of the alias table of their product.
     units : ndarray of shape (n_documents,), uint64
         Numbers of the documents, by which their random streams are keyed.
     seed, step : int
@@ -539,13 +558,14 @@ def sample_documents(
     cdef indptr_t start = indptr[0]
     cdef int L = sparsity_level
     cdef const long long[::1] row_ptr = words[0]
-    cdef const int[::1] topic = words[1], row = words[6]
+    cdef const long long[::1] column_first = words[4]
+    cdef const int[::1] topic = words[1], row = words[7]
     cdef const float[::1] weight = words[2], base = words[3]
-    cdef const Column[::1] column = words[4]
-    cdef const double[::1] word_mass = words[5]
-    cdef const float[:, ::1] dense = words[7]
-    cdef const float[::1] inverse = topics[0], topic_share = topics[1]
-    cdef const int[::1] topic_other = topics[2]
+    cdef const Column[::1] column = words[5]
+    cdef const double[::1] word_mass = words[6], alpha = topics[0]
+    cdef const float[:, ::1] dense = words[8]
+    cdef const float[::1] inverse = topics[1], topic_share = topics[2]
+    cdef const int[::1] topic_other = topics[3]
     cdef int K = <int>inverse.shape[0]
     index_array = np.empty((nnz, L), dtype=np.int32)
     resp_array = np.empty((nnz, L), dtype=np.float32)
@@ -562,11 +582,14 @@ def sample_documents(
     if dense.shape[0]:
         the_words.dense = &dense[0, 0]
     the_words.topic, the_words.weight, the_words.column = NULL, NULL, NULL
+    the_words.column_first = &column_first[0]
     if topic.shape[0]:
-        the_words.topic, the_words.weight, the_words.column = &topic[0], &weight[0], &column[0]
+        the_words.topic, the_words.weight = &topic[0], &weight[0]
+    if column.shape[0]:
+        the_words.column = &column[0]
     cdef Topics the_topics = Topics(
-        n_topics=K, inverse=&inverse[0], share=&topic_share[0], other=&topic_other[0],
-        mass=topics[3])
+        n_topics=K, alpha=&alpha[0], inverse=&inverse[0], share=&topic_share[0], other=&topic_other[0],
+        mass=topics[4])
     cdef Document *doc
     cdef int no_memory = 0
     cdef int *failed = &no_memory

@@ -1,6 +1,6 @@
 """What words weigh in fixed topics, as draws read it (paper 001, Appendix A); parallel over words.
 
-* `list_words`: weights in the topics that have counts of a word, beside a part that all words share;
+* `list_words`: weights in the topics that have counts of a word, beside a part that words share;
 * `alias_tables`: draws from alpha times these weights in constant time;
 * `dense_rows`: all weights of the words that have many.
 """
@@ -13,7 +13,8 @@ from sklearn_sparsepost._kernels._math cimport exp_nonpos, expdigamma_large, shi
 import numpy as np
 
 cdef enum:
-    MOST_EMPTY = 16  # a word has a dense row if one of so many topics has counts of it
+    FEW_DRAWS = 12  # fewer are not worth an alias table
+    MOST_EMPTY = 16  # a dense row is worth it if no more than one of so many topics has counts
 
 # What a topic without counts of a word weighs at least: some topic has to have drawn it.
 cdef float LEAST = 1e-30
@@ -86,9 +87,12 @@ def alias_tables(
     const int[::1] topics,  # IN
     const float[::1] weight,  # IN
     const double[::1] alpha,  # IN
+    const double[::1] n_draws,  # IN
     int n_threads=1,  # IN
 ):
     """Tables from which topics are drawn by alpha times what a word weighs in them.
+
+    Words that are drawn from a few times only have none: to pass over their entries costs less.
 
     Parameters
     ----------
@@ -96,27 +100,34 @@ def alias_tables(
         The words' weights.
     alpha : ndarray of shape (n_topics,), float64
         Prior of the documents' topic weights.
+    n_draws : ndarray of shape (n_words,), float64
+        How often each word is about to be drawn from.
     n_threads : int, default=1
         Number of OpenMP threads.
 
     Returns
     -------
-    columns : ndarray of shape (n_stored,), of records (share, own, other)
+    first : ndarray of shape (n_words,), int64
+        Where in `columns` the table of each word begins; -1 for none.
+    columns : ndarray of records (share, own, other)
         A column of each entry: its topic, how much of the column is its own, and whose the rest is.
     mass : ndarray of shape (n_words,), float64
         Sums of alpha times weight.
     """
     cdef Py_ssize_t n_words = row_ptr.shape[0] - 1, w, j, at
     cdef int n, K = <int>alpha.shape[0]
-    columns_array = np.empty(topics.shape[0], dtype=COLUMN)
+    lengths = np.where(np.asarray(n_draws) >= FEW_DRAWS, np.diff(np.asarray(row_ptr)), 0)
+    first_array = np.where(lengths > 0, np.cumsum(lengths) - lengths, -1)
+    columns_array = np.empty(lengths.sum(), dtype=COLUMN)
     mass_array = np.zeros(n_words)
-    if not topics.shape[0]:
-        return columns_array, mass_array
+    cdef const long long[::1] first = first_array
     cdef Column[::1] columns = columns_array
     cdef double[::1] mass = mass_array
     cdef double *scratch
+    cdef double total
     cdef float *share
     cdef int *other
+    cdef Column *column
     cdef int no_memory = 0
     cdef int *failed = &no_memory
     with nogil, parallel(num_threads=n_threads):
@@ -128,19 +139,26 @@ def alias_tables(
             n = <int>(row_ptr[w + 1] - at)
             if failed[0] or n == 0:
                 continue
+            if first[w] < 0:
+                total = 0
+                for j in range(at, at + n):
+                    total = total + alpha[topics[j]] * weight[j]
+                mass[w] = total
+                continue
             share = <float *>(scratch + K)
             other = <int *>(scratch + 2 * K)
+            column = &columns[first[w]]
             for j in range(n):
                 scratch[j] = alpha[topics[at + j]] * weight[at + j]
             mass[w] = alias_build(scratch, n, share, other, <int *>share + K)
             for j in range(n):
-                columns[at + j].share = share[j]
-                columns[at + j].own = topics[at + j]
-                columns[at + j].other = topics[at + other[j]]
+                column[j].share = share[j]
+                column[j].own = topics[at + j]
+                column[j].other = topics[at + other[j]]
         free(scratch)
     if no_memory:
         raise MemoryError("no memory for the alias table of a word")
-    return columns_array, mass_array
+    return first_array, columns_array, mass_array
 
 
 def dense_rows(
@@ -149,9 +167,10 @@ def dense_rows(
     const float[::1] weight,  # IN
     const float[::1] base,  # IN
     const float[::1] inverse,  # IN
+    const long long[::1] n_documents,  # IN
     int n_threads=1,  # IN
 ):
-    """All weights of the words that have many entries, to be read at once.
+    """All weights of the words that have many entries, or many documents to read them.
 
     Parameters
     ----------
@@ -159,6 +178,8 @@ def dense_rows(
         The words' weights.
     inverse : ndarray of shape (n_topics,), float32
         One over each topic's total.
+    n_documents : ndarray of shape (n_words,), int64
+        How many documents have each word.
     n_threads : int, default=1
         Number of OpenMP threads.
 
@@ -171,7 +192,9 @@ def dense_rows(
     """
     cdef Py_ssize_t w, j, n_words = base.shape[0]
     cdef int k, K = <int>inverse.shape[0]
-    many = MOST_EMPTY * np.diff(np.asarray(row_ptr)) >= K
+    # A row costs as much as its length, and saves every document a look at all entries.
+    readers = np.minimum(np.asarray(n_documents), MOST_EMPTY)
+    many = readers * np.diff(np.asarray(row_ptr)) >= K
     row_array = np.where(many, np.cumsum(many) - 1, -1).astype(np.int32)
     dense_array = np.empty((np.count_nonzero(many), K), dtype=np.float32)
     cdef const int[::1] row = row_array

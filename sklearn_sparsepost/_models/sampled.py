@@ -16,7 +16,7 @@ from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import NOTHING, RowTable, SparseTable
 
 # Of a stream's expected counts those are dropped that are under this, or a share of the prior.
-LEAST_COUNT, LEAST_SHARE = 1e-3, 1e-2
+LEAST_COUNT, LEAST_SHARE = 1e-2, 1e-1
 
 
 class GrowingMultinomial(Multinomial):
@@ -153,6 +153,8 @@ class SampledDocuments(DirichletDocuments):
         words = lists.row_ptr, lists.components, lists.weight
         inverse, shared = lists.inverse.astype(np.float32), alpha * lists.inverse
         n_threads = threads_for(64 * n)
+        n_documents = np.diff(items.ptr)
+        n_tokens = np.bincount(items.local, items.counts, minlength=len(n_documents))
         return sampled_documents.sample_documents(
             items.indptr,
             items.local,
@@ -160,10 +162,10 @@ class SampledDocuments(DirichletDocuments):
             (
                 *words,
                 lists.base,
-                *_sampled_words.alias_tables(*words, alpha, n_threads),
-                *_sampled_words.dense_rows(*words, lists.base, inverse, n_threads),
+                *_sampled_words.alias_tables(*words, alpha, n_tokens, n_threads),
+                *_sampled_words.dense_rows(*words, lists.base, inverse, n_documents, n_threads),
             ),
-            (inverse, *gibbs_lda.alias_table(shared), shared.sum()),
+            (alpha, inverse, *gibbs_lda.alias_table(shared), shared.sum()),
             np.asarray(units, dtype=np.uint64),
             seed=key[0],
             step=LOCAL_DRAWS + key[1],
