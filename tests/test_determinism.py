@@ -42,14 +42,13 @@ LDAS = {
     if method == "memoized" or name in ("scalar", "matrix", "learned")
 }
 LDAS["LDA bayes"] = SparseLDA(K, estimation="bayes", **COMMON)
-for name, prior in PRIORS.items():
+for name in ("scalar", "matrix", "learned"):
     LDAS[f"LDA gibbs, {name} prior"] = SparseLDA(
-        K, local_step="gibbs", **{**COMMON, **prior}, average_after=1
+        K, local_step="gibbs", **COMMON, **PRIORS[name], average_after=1
     )
-for method in ("batch", "online"):
-    LDAS[f"LDA gibbs, {method}"] = SparseLDA(
-        K, local_step="gibbs", learning_method=method, batch_size=100, **COMMON
-    )
+LDAS["LDA gibbs, online"] = SparseLDA(
+    K, local_step="gibbs", learning_method="online", batch_size=100, **COMMON
+)
 LDAS["LDA gibbs, bayes, draws"] = SparseLDA(
     K, local_step="gibbs", estimation="bayes", rao_blackwell=False, **COMMON
 )

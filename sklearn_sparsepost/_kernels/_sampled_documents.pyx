@@ -588,8 +588,8 @@ def sample_documents(
     if column.shape[0]:
         the_words.column = &column[0]
     cdef Topics the_topics = Topics(
-        n_topics=K, alpha=&alpha[0], inverse=&inverse[0], share=&topic_share[0], other=&topic_other[0],
-        mass=topics[4])
+        n_topics=K, alpha=&alpha[0], inverse=&inverse[0], share=&topic_share[0],
+        other=&topic_other[0], mass=topics[4])
     cdef Document *doc
     cdef int no_memory = 0
     cdef int *failed = &no_memory
