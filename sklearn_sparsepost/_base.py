@@ -199,6 +199,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         attributes = self._fitted_attributes(state, whole=whole)
         if lazy:
             return attributes
+        state.is_shared = True  # with callbacks' copies of the estimator, or a fit that goes on
         return {
             name: held.value if isinstance(held, Lazy) else held
             for name, held in attributes.items()

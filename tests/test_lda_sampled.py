@@ -135,6 +135,25 @@ def test_copies_share_nothing_that_a_stream_moves(corpora):
         assert got == want.partial_fit(X[300:350]).components_.tobytes()
 
 
+def test_what_a_callback_was_given_is_its_own(corpora):
+    """A stream on a copy of an estimator in the midst of a fit does not touch the fit."""
+    X = corpora[0]
+
+    class Stream:
+        def setup(self, estimator, context):
+            pass
+
+        teardown = on_fit_task_begin = setup
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            if context.task_name == "pass":
+                fitted_estimator.partial_fit(X[:50])
+
+    for lda in (gibbs(max_iter=3), SparseLDA(6, max_iter=3, n_batches=4, random_state=0)):
+        want = clone(lda).fit(X).components_.tobytes()
+        assert clone(lda).set_callbacks(Stream()).fit(X).components_.tobytes() == want
+
+
 def test_learned_prior(corpora):
     X = corpora[0]
     lda = gibbs(doc_topic_prior="auto", max_iter=30).fit(X)
