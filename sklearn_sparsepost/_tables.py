@@ -76,12 +76,6 @@ class SparseTable:
             (self.values, self.columns, self.row_ptr), shape=(len(self.rows), self.shape[1])
         )
 
-    def to_array(self):
-        """The whole table."""
-        table = np.zeros(self.shape, dtype=self.values.dtype)
-        table[self.rows] = self.to_csr().toarray()
-        return table
-
     @cached_property
     def column_sums(self):
         """Sum of each component, in double."""
