@@ -59,16 +59,13 @@ def local_step_tables(runs, table):
             _, name, label = key.split("/")
             found.setdefault(label, {})[int(name.rpartition("-")[2])] = result["milliseconds"]
     if found:
-        sizes = sorted(next(iter(found.values())))
+        sizes = sorted({k for times in found.values() for k in times})
         header = ["local step", *(f"{k} topics" for k in sizes), "growth"]
-        rows = [
-            [
-                label,
-                *(f"{times[k]:.1f}" for k in sizes),
-                f"{times[sizes[-1]] / times[sizes[0]]:.2f}",
-            ]
-            for label, times in found.items()
-        ]
+        rows = []
+        for label, times in found.items():
+            known = sorted(times)
+            growth = f"{times[known[-1]] / times[known[0]]:.2f}" if len(known) > 1 else ""
+            rows.append([label, *(f"{times[k]:.1f}" if k in times else "" for k in sizes), growth])
         note = "Milliseconds that `partial_fit` takes for 100 documents of newsgroups20."
         tables.append(table("A batch of a stream", note, header, rows))
     return tables
