@@ -1,11 +1,10 @@
 """SparseLDA: latent Dirichlet allocation with L-sparse variational local steps (paper 000)."""
 
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
-from sklearn_sparsepost._base import Lazy, _fit_context, check_is_fitted
 from sklearn_sparsepost._checks import (
     MOST_INTEGER,
     PRIOR,
@@ -16,23 +15,14 @@ from sklearn_sparsepost._checks import (
 )
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._learning.loops import averaged_pass
-from sklearn_sparsepost._learning.state import FitState
-from sklearn_sparsepost._models.admixture import Admixture
-from sklearn_sparsepost._models.discrete import Multinomial
 from sklearn_sparsepost._models.documents import DirichletDocuments
-from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._models.sampled import (
     GrowingMultinomial,
     SampledAdmixture,
     SampledDocuments,
 )
-from sklearn_sparsepost._run.dispatch import Corpus
-from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
-from sklearn_sparsepost._starts.topics import first_counts
-from sklearn_sparsepost._tables import PseudoCounts
-from sklearn_sparsepost._topic_estimator import BaseTopicEstimator
-from sklearn_sparsepost._variational import BaseVariational
+from sklearn_sparsepost._topic_variational import BaseVariationalTopics
 
 # Tokens of a document that are drawn: counts of them are exact in float32.
 MOST_TOKENS = 1 << 24
@@ -41,7 +31,7 @@ POINT_ESTIMATE_COUNT = 1e9
 
 
 @with_shared_texts
-class SparseLDA(BaseTopicEstimator, BaseVariational):
+class SparseLDA(BaseVariationalTopics):
     """Latent Dirichlet allocation whose words keep at most L topics each.
 
     Variational inference for LDA under the constraint that the posterior over topics of every
@@ -236,29 +226,19 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
     (3, 10)
     """
 
-    _unit = "token"
-
     _parameter_constraints: dict = {
-        **BaseVariational._parameter_constraints,
-        "estimation": [StrOptions({"bayes", "map"})],
+        **BaseVariationalTopics._parameter_constraints,
         "doc_topic_prior": [
             None,
             StrOptions({"auto"}),
             PRIOR,
             "array-like",
         ],
-        "topic_word_prior": [None, PRIOR, "array-like"],
         "local_step": [StrOptions({"variational", "gibbs"})],
         "burn_in": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
         "n_sweeps": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "rao_blackwell": ["boolean"],
         "average_after": [None, Interval(Integral, 0, None, closed="left")],
-        "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
-        "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
-        "mean_change_tol": [Interval(Real, 0, None, closed="left")],
-        "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
-        "doc_start": [StrOptions({"cold", "warm"})],
-        "evaluate_every": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -324,92 +304,16 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------ fitting
+    # ------------------------------------------------------------------ model
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Learn the topics of a corpus.
+    @property
+    def _kind(self):
+        return self.local_step
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents; fractions are legal. CSR is not copied unless it stores
-            zeros, may be read-only or memory-mapped, and is read a batch at a time.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : SparseLDA
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
-        """
-        with self._whole_passes() as reached:
-            goes_on = self.warm_start and hasattr(self, "n_iter_")
-            X, dtype = self._validate_counts(X, reset=not goes_on)
-            if goes_on:
-                self._check_goes_on()
-            model = self._model(X.shape[1], dtype)
-            self._check_corpus(X)
-            self._check_drawable(X)
-            corpus = Corpus(X, dtype, self.n_jobs)
-            states = self._states(model, corpus, goes_on)
-            self._run_passes(X, states, self._one_pass(model, corpus), reached)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
-        """Update the topics with one batch of a stream: a step of stochastic inference.
-
-        The first call starts the topics from its own documents, by `init`. `total_samples` says
-        how many documents the stream is thought to have. After a :meth:`fit` the steps go on
-        from where one weighs a batch by its share of all documents seen, so that what was learned
-        stays. A batch without counts changes nothing.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in the documents of the batch.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : SparseLDA
-            The estimator, fitted to what it has seen.
-
-        Raises
-        ------
-        ValueError
-            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics.
-        """
-        with self._whole_passes():
-            begins = not hasattr(self, "n_iter_")
-            X, dtype = self._validate_counts(X, reset=begins)
-            if not begins:
-                self._check_goes_on()
-            model = self._model(X.shape[1], dtype)
-            self._check_drawable(X)
-            corpus = Corpus(X, dtype, self.n_jobs)
-            if begins:
-                self._check_corpus(X)
-                state = self._begin(model, corpus, self._new_seed())
-            elif corpus.is_empty:
-                return self
-            else:
-                state = self._state_to_stream(model, corpus)
-                state.learned = self._learned_to_go_on()
-            self._stream(model, corpus, state, begins)
-        return self
-
-    def _model(self, n_features, dtype):
+    def _model(self, n_features, dtype, n_documents=None):
         alpha, beta = self._resolve_priors(n_features)
         if self.local_step == "variational":
-            return self._variational_model(alpha, beta, n_features, dtype)
+            return self._admixture(self._documents(alpha), beta, n_features, dtype)
         if self.doc_start == "warm":
             raise ValueError(
                 "doc_start='warm' has no meaning with local_step='gibbs', whose documents start "
@@ -431,17 +335,12 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         )
         return SampledAdmixture(words, documents, len(alpha), dtype=dtype)
 
-    def _variational_model(self, alpha, beta, n_features, dtype):
-        """The model of given priors whose documents are fitted by coordinate ascent."""
-        return Admixture(
-            Multinomial(self.estimation, compact_prior(beta), n_features),
-            self._documents(alpha),
-            len(alpha),
-            dtype=dtype,
-            keeps_local=self.doc_start == "warm" and self.learning_method == "memoized",
-        )
+    def _fitted_model(self, n_features, dtype):
+        alpha, beta = self.doc_topic_prior_, np.asarray(self.topic_word_prior_)
+        documents = self._documents(alpha)
+        return self._admixture(documents, beta, n_features, dtype), {"alpha": alpha}
 
-    def _check_drawable(self, X):
+    def _check_counts(self, X):
         """A topic is drawn for every token: counts must be whole, and not too many."""
         if self.local_step == "variational":
             return
@@ -467,67 +366,9 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         return partial(averaged_pass, one_pass, after)
 
     def _documents(self, alpha):
-        return DirichletDocuments(
-            alpha,
-            sparsity_level=self.sparsity_level,
-            max_iter=self.max_doc_update_iter,
-            tol=self.mean_change_tol,
-            restarts=self.restarts,
-            learn=self._learns_prior,
-        )
+        return DirichletDocuments(alpha, learn=self._learns_prior, **self._step_options())
 
-    @property
-    def _has_point_topics(self):
-        return self.estimation == "map"
-
-    def _inference(self, alpha=None):
-        alpha = self.doc_topic_prior_ if alpha is None else alpha
-        return DirichletInference(self._documents(alpha), alpha)
-
-    # ------------------------------------------------------------------ starting and going on
-
-    def _new_state(self, model, corpus, seed):
-        """The state before the first pass, its topics from `init`."""
-        X, dtype = corpus.X, corpus.dtype
-        beta = self._resolve_priors(X.shape[1])[1]
-        rng = keyed_generator(seed, 0, STREAM_INIT)
-        counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
-        return self._state_of(_stats_of(model, counts), seed, model.first_learned(), dtype)
-
-    def _state_of(self, *given):
-        state = FitState(*given)
-        state.parts = self.local_step  # which says how statistics are kept
-        return state
-
-    def _fitted_counts(self):
-        """Expected counts of the fitted topics, (n_features, n_components)."""
-        beta = np.broadcast_to(self.topic_word_prior_, self.components_.shape)
-        return np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy()
-
-    def _state_of_fitted(self, model, corpus):
-        """A state whose topics are the fitted ones."""
-        stats = _stats_of(model, self._fitted_counts())
-        learned, dtype = self._learned_to_go_on(), self.components_.dtype
-        state = self._state_of(stats, self._new_seed(), learned, dtype)
-        names = "restarts_accepted", "restarts_proposed"
-        state.reports = [
-            dict(zip(names, (share, 1.0), strict=True)) for share in self.restart_acceptance_
-        ]
-        return self._count_passes(state)
-
-    def _state_to_go_on(self, model, corpus):
-        """The kept state if the data are the same, else one from the fitted topics."""
-        state = super()._state_to_go_on(model, corpus)
-        state.learned = self._learned_to_go_on()
-        return state
-
-    def _serves(self, kept, mark):
-        return kept.fingerprint == mark and self._streams(kept)
-
-    def _streams(self, kept):
-        return kept.parts == self.local_step
-
-    def _learned_to_go_on(self):
+    def _learned_to_go_on(self, state=None):
         """The documents' prior to go on with: what was learned, or what the parameter now says."""
         learned = self._learns_prior
         alpha = self._resolve_priors(self.n_features_in_)[0]
@@ -536,53 +377,11 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
 
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state` leaves on the estimator."""
-        stats = state.sum_of_passes if state.n_averaged else state.stats
-        counts, factor = stats["feature_counts"], stats.factor / max(state.n_averaged, 1)
-        _, beta = self._resolve_priors(counts.shape[0])
-        found = PseudoCounts(compact_prior(beta), counts, factor)
         attributes = {
-            "components_": Lazy(found.transposed, state.dtype),
+            **self._attributes_of_topics(state),
             "doc_topic_prior_": state.learned["alpha"],
-            "topic_word_prior_": beta if beta.ndim else float(beta),
-            "bound_history_": np.array(state.history),
-            "restart_acceptance_": np.array([_acceptance(report) for report in state.reports]),
-            "n_iter_": state.n_passes,
-            "n_batch_iter_": state.n_updates,
-            "n_samples_seen_": state.n_seen,
         }
         return {**attributes, "_fit_state": state} if whole else attributes
-
-    def _line(self, state):
-        line, share = super()._line(state), _acceptance(state.report)
-        return line if np.isnan(share) else f"{line}, {share:.0%} of restarts accepted"
-
-    # ------------------------------------------------------------------ using a fitted model
-
-    def bound(self, X):
-        """Evidence lower bound of documents together with the fitted topics.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in documents.
-
-        Returns
-        -------
-        bound : float
-            ``E[log p(X, z, pi, phi) - log q(z, pi, phi)]`` in nats, q(phi) as fitted and the
-            documents' posteriors L-sparse. On the training data it continues `bound_history_`.
-        """
-        check_is_fitted(self)
-        X, dtype = self._validate_counts(X, reset=False)
-        beta, alpha = np.asarray(self.topic_word_prior_), self.doc_topic_prior_
-        model = self._variational_model(alpha, beta, X.shape[1], dtype)
-        state = FitState(_stats_of(model, self._fitted_counts()), learned={"alpha": alpha})
-        total = model.empty_stats()
-        for stats, _ in Corpus(X, dtype, self.n_jobs).map(
-            model.local_step, model.globals_of(state), state.key
-        ):
-            total.add(stats)
-        return model.bound(state, total)
 
     @classmethod
     def from_topics(cls, components, *, feature_names=None, **params):
@@ -632,17 +431,3 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         lda.restart_acceptance_ = np.empty(0)
         lda.n_iter_ = lda.n_batch_iter_ = lda.n_samples_seen_ = 0
         return lda
-
-
-def _stats_of(model, counts):
-    """Statistics that hold given counts of words in topics and nothing else."""
-    stats = model.empty_stats(counts.shape[1])
-    stats.arrays["feature_counts"] = model.observation.stored(counts)
-    stats.arrays["feature_total"], stats.arrays["count"] = counts.sum(axis=0), counts.sum(axis=0)
-    return stats
-
-
-def _acceptance(report):
-    """Share of a pass's restart proposals that were accepted."""
-    proposed = report.get("restarts_proposed")
-    return report["restarts_accepted"] / proposed if proposed else np.nan

@@ -158,6 +158,29 @@ class SuffStats:
                 self.tracked.add(other.tracked)
         return self
 
+    def plus(self, other, factor=1.0):
+        """These statistics and ``factor`` times others, as new ones; sparse tables stay sparse.
+
+        Parameters
+        ----------
+        other : SuffStats
+            Of the same names and numbers of components.
+        factor : float, default=1.0
+            What to multiply `other` by.
+
+        Returns
+        -------
+        total : SuffStats
+            The sum.
+        """
+        factor = factor * other.factor / self.factor
+        total = self._with(
+            {name: tables.sum_of(array, other[name], factor) for name, array in self.arrays.items()}
+        )
+        for name, value in other.scalars.items():
+            total.scalars[name] += factor * value
+        return total
+
     def add_all(self, parts):
         """Add several statistics, in place and in their order.
 

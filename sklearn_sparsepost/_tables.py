@@ -344,6 +344,17 @@ def compact(table, axis):
     return table.copy()
 
 
+def sum_of(table, other, factor):
+    """A table plus `factor` times another one, sparse where both are."""
+    if isinstance(table, SparseTable):
+        return sum_of_tables([table, other.scaled(factor)])
+    if not isinstance(other, SparseTable):
+        return table + factor * other
+    total = table.copy()
+    other.add_to(total, factor)
+    return total
+
+
 def sum_of_tables(tables):
     """The sum of sparse tables, in their order.
 

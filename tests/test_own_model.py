@@ -125,7 +125,7 @@ def test_merges_of_own_model(data, method):
     model = own_model()
     corpus, state = start(model, *data)
     for _ in range(15):
-        state = pass_with_moves(one_pass, model, corpus, state, deletes=False, **options)
+        state = pass_with_moves(one_pass, model, corpus, state, **options)
     assert state.stats.n_components == 3
     assert np.diff(state.history).min() > -1e-6 * abs(state.history[-1])
     rates = np.sort(model.observation.estimate(state.stats)["rates"])

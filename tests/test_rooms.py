@@ -19,8 +19,8 @@ FLOORS = [
     {"_learning", "_sampling", "_starts", "models"},
     {"metrics", "datasets", "callbacks", "_base"},
     {"_topic_estimator", "_variational"},
-    {"_mixture_estimator", "_sampled_topics"},
-    {"_lda", "_mixture", "_alias_lda"},
+    {"_mixture_estimator", "_sampled_topics", "_topic_variational"},
+    {"_lda", "_hdp", "_mixture", "_alias_lda"},
     {"__init__", "_show_versions"},
 ]
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}

@@ -11,6 +11,15 @@ HOT = (
     "_topic_stats",
     "_topic_words",
 )
-PLAIN = ("_cpu", "_left_to_right", "_rng", "_row_tables", "_sampled_words", "_seeding", "_topl")
+PLAIN = (
+    "_cpu",
+    "_left_to_right",
+    "_pairs",
+    "_rng",
+    "_row_tables",
+    "_sampled_words",
+    "_seeding",
+    "_topl",
+)
 # Of the latter, those with loops over numbers.
-ARITHMETIC = ("_left_to_right", "_sampled_words", "_seeding")
+ARITHMETIC = ("_left_to_right", "_pairs", "_sampled_words", "_seeding")

@@ -47,7 +47,7 @@ def batch_pass(model, corpus, state, *, evaluate_every=1, track=None):
     evaluate_every : int, default=1
         Compute the bound every so many passes, 0 for never.
     track : Track, default=None
-        What moves want to know.
+        What moves want to know; they come before what is learned besides statistics.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def batch_pass(model, corpus, state, *, evaluate_every=1, track=None):
         state.tracked[0], total.tracked = total.tracked, None
         state.stats = total
         state.note(model, [total])
-        return _end(model, state, evaluate_every)
+        return _end(model, state, evaluate_every, learns=track is None)
 
 
 def _is_evaluated(state, evaluate_every):
@@ -88,11 +88,12 @@ def _is_evaluated(state, evaluate_every):
     return evaluate_every > 0 and (state.n_passes + 1) % evaluate_every == 0
 
 
-def _end(model, state, evaluate_every, stats=None):
-    """End a pass: the bound, and then what is learned besides statistics."""
+def _end(model, state, evaluate_every, stats=None, learns=True):
+    """End a pass: the bound, and then what is learned besides statistics, but after moves."""
     evaluated = _is_evaluated(state, evaluate_every)
     state.end_pass(model, model.bound(state, stats) if evaluated else np.nan)
-    model.global_step(state)
+    if learns:
+        model.global_step(state)
     return state
 
 
@@ -272,7 +273,7 @@ def memoized_pass(model, corpus, state, *, n_batches=10, evaluate_every=1, track
     evaluate_every : int, default=1
         Compute the bound every so many passes, 0 for never.
     track : Track, default=None
-        What moves want to know.
+        What moves want to know; they come before what is learned besides statistics.
 
     Returns
     -------
@@ -308,7 +309,7 @@ def memoized_pass(model, corpus, state, *, n_batches=10, evaluate_every=1, track
         state.sum_of_memory(state.stats.clear())
         state.stand_in = None
         state.note(model, [state.stats])
-        return _end(model, state, evaluate_every)
+        return _end(model, state, evaluate_every, learns=track is None)
 
 
 def _deal_batches(corpus, state, before, n_batches):

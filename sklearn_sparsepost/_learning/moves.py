@@ -8,10 +8,19 @@ know of the data is tracked during the pass: see :mod:`sklearn_sparsepost._model
 A model is asked for `overlap`, `merge_gain` and `merge_learned`, and for its bound.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.special import xlogy
 
 from sklearn_sparsepost._kernels._topl import topl_weights
+from sklearn_sparsepost._learning.topic_moves import (
+    Attempts,
+    choose_topic_pairs,
+    choose_used_by_few,
+    delete_topics,
+    drop_idle,
+)
 from sklearn_sparsepost._models.tracking import Change, Track
 from sklearn_sparsepost._run.streams import STREAM_MOVES
 from sklearn_sparsepost._run.threads import single_blas
@@ -26,8 +35,8 @@ NOTHING, ROUNDING = 1e-6, 1e-13
 HOPELESS = 1e-9
 
 
-def pass_with_moves(one_pass, model, corpus, state, *, deletes=True, **options):
-    """A batch or memoized pass, and then merges and at most one delete.
+def pass_with_moves(one_pass, model, corpus, state, *, moves=("merge", "delete"), **options):
+    """A batch or memoized pass, and then merges, or deletes if no components were merged.
 
     Parameters
     ----------
@@ -39,8 +48,8 @@ def pass_with_moves(one_pass, model, corpus, state, *, deletes=True, **options):
         The data.
     state : FitState
         Where the fit stands.
-    deletes : bool, default=True
-        Whether components may be deleted, which needs a model that tracks removals.
+    moves : tuple of {"merge", "delete"}, default=("merge", "delete")
+        Which moves are made.
     **options : dict
         Of the pass.
 
@@ -61,28 +70,56 @@ def pass_with_moves(one_pass, model, corpus, state, *, deletes=True, **options):
     >>> model = Admixture(Multinomial("bayes", np.full((1, 1), 0.1), X.shape[1]), documents, 10)
     >>> corpus = Corpus(X, np.float64)
     >>> state = begin(model, corpus, doc_topic)
-    >>> state = pass_with_moves(
-    ...     batch_pass, model, corpus, state, deletes=False
-    ... )
+    >>> state = pass_with_moves(batch_pass, model, corpus, state)
     >>> bool(state.stats.n_components <= 10)
     True
     """
-    n_before, learned = state.stats.n_components, state.learned
+    n_before = state.stats.n_components
     model = model.resized(n_before)
-    pairs = choose_pairs(model, corpus, state)
-    n_batches = len(state.memo) if state.memo else 1
-    track = Track(pairs, choose_targets(state, n_batches) if deletes else ())
+    track = _track(model, corpus, state, moves)
     state = one_pass(model, corpus, state, track=track, **options)
+    if state.attempts is None:
+        state.attempts = Attempts(n_before)
     with corpus.threads():
-        bound = state.history[-1] if state.learned is learned else model.bound(state)
-        state, bound = merge_components(model, state, pairs, bound)
-        if state.stats.n_components == n_before:  # what was tracked is still true
-            state, bound = delete_component(model, state, track.targets, bound)
-    if state.stats.n_components != n_before:
-        state.local = {}
-        state.sum_anew()
-    state.history[-1] = bound
+        state = _move(model, corpus, state, track)
+        if state.stats.n_components != n_before:
+            state.local = {}
+            state.sum_anew()
+            state.note(model, [state.stats])
+        model.resized(state.stats.n_components).global_step(state)
     state.tracked = {}
+    return state
+
+
+def _track(model, corpus, state, moves):
+    """What to track in the coming pass."""
+    pairs, targets = np.empty((0, 2), dtype=np.intp), []
+    if "merge" in moves:
+        find = choose_topic_pairs if model.tracks_overlap else partial(choose_pairs, corpus=corpus)
+        pairs = find(model, state=state)
+    if "delete" in moves and model.can_delete:
+        n_batches = len(state.memo) if state.memo else 1
+        found = choose_used_by_few(state) if model.tracks_overlap else None
+        targets = choose_targets(state, n_batches) if found is None else found
+    return Track(pairs, targets, overlap=model.tracks_overlap)
+
+
+def _move(model, corpus, state, track):
+    """Make the moves that were tracked, as far as the bound rises."""
+    n_before, bound = state.stats.n_components, state.history[-1]
+    found = [state.tracked[b] for b in sorted(state.tracked)]
+    state.overlap = sum(part.overlap for part in found) if track.overlap else None
+    state, bound = merge_components(model, state, track.pairs, bound)
+    if state.stats.n_components == n_before:  # what was tracked is still true
+        if model.tracks_overlap:
+            state, bound = delete_topics(model, corpus, state, track.targets, bound)
+        else:
+            state, bound = delete_component(model, state, track.targets, bound)
+    if model.tracks_overlap and model.can_delete:
+        slim = drop_idle(model.resized(state.stats.n_components), state)
+        if slim is not state:
+            state, bound = slim, model.resized(slim.stats.n_components).bound(slim)
+    state.history[-1] = bound
     return state
 
 
@@ -161,37 +198,69 @@ def merge_components(model, state, pairs, bound):
     """
     position = np.arange(model.n_components)  # of each component by now
     touched = set()
+    promise, n_accepted = model.promise(state), 0
+    attempts = None if state.attempts is None else state.attempts.copy()
     for slot, pair in enumerate(pairs.tolist()):
         if touched & set(pair):
             continue  # what the bound loses by it is no longer known
         kept, absorbed = sorted(position[pair].tolist())
+        count = state.stats.value("count")
         loss = _loss(state, slot)
-        gain = model.merge_gain(state, kept, absorbed) - sum(loss.values())
-        if gain < -HOPELESS * abs(bound):
-            continue
-        count = state.stats.value("count")[position[pair]]
-        emptied, least = pair[int(count.argmin())], max(count.min(), 0.0)
-        learned = model.merge_learned(state.learned, kept, absorbed)
-        trial = state.with_components(_merged(state.stats, kept, absorbed, loss), learned)
-        found = model.resized(model.n_components - 1).bound(trial)
+        trial, found = _try_merge(model, state, kept, absorbed, loss, bound)
+        promised = (
+            -np.inf if trial is None else model.resized(model.n_components - 1).promise(trial)
+        )
+        least = max(min(count[kept], count[absorbed]), 0.0)
         # The bound may not notice that a component without data is gone.
         slack = ROUNDING * abs(bound) if least < NOTHING else 0.0
-        if not found > bound - slack:
+        if not found + promised > bound + promise - slack:
+            if attempts is not None:
+                attempts.fail([kept, absorbed], count)
             continue
         if state.memo is not None:
             trial.memo = [
                 _merged(seen, kept, absorbed, _loss_of(state.tracked[b], slot)).compact()
                 for b, seen in enumerate(state.memo)
             ]
-        state, bound = trial, found
+        if state.overlap is not None:
+            trial.overlap = _folded(state.overlap, kept, absorbed)
+        if attempts is not None:
+            attempts.keep(np.delete(np.arange(len(count)), absorbed))
+        state, bound, promise = trial, found, promised
+        n_accepted += 1
         model = model.resized(model.n_components - 1)
         # What moves without being noticed changes no other loss of who gets it: many may.
         total = state.stats.value(model.unit)
         noticed = _most_entropy(least, total) > ROUNDING * abs(bound)
+        emptied = pair[int(np.argmin(count[position[pair]]))]
         touched.update(pair if noticed else (emptied,))
         position[position == absorbed] = kept
         position[position > absorbed] -= 1
+    if attempts is not None:
+        if n_accepted == 0:
+            state = state.with_components(state.stats, state.learned)
+        attempts.note(state.n_passes, "merge", len(pairs), n_accepted, model.n_components)
+        state.attempts = attempts
     return state, bound
+
+
+def _try_merge(model, state, kept, absorbed, loss, bound):
+    """The state after a merge and its bound, or None where there is no hope."""
+    lost = sum(loss[name] for name in loss if name in state.stats.scalars)
+    gain = model.merge_gain(state, kept, absorbed) - lost
+    if gain < -HOPELESS * abs(bound) - model.most_promised:
+        return None, -np.inf
+    learned = model.merge_learned(state.learned, kept, absorbed)
+    trial = state.with_components(_merged(state.stats, kept, absorbed, loss), learned)
+    return trial, model.resized(model.n_components - 1).bound(trial)
+
+
+def _folded(overlap, kept, absorbed):
+    """How components overlap once one is merged into another."""
+    overlap = overlap.copy()
+    overlap[kept] += overlap[absorbed]
+    overlap[:, kept] += overlap[:, absorbed]
+    return np.delete(np.delete(overlap, absorbed, axis=0), absorbed, axis=1)
 
 
 def _loss_of(tracked, slot):
@@ -209,7 +278,10 @@ def _merged(stats, kept, absorbed, loss):
     """Statistics after a merge, and after what it costs."""
     merged = stats.merge(kept, absorbed)
     for name, value in loss.items():
-        merged.scalars[name] -= value / merged.factor
+        if name in merged.scalars:
+            merged.scalars[name] -= value / merged.factor
+        else:
+            merged.arrays[name][kept] -= value / merged.factor
     return merged
 
 

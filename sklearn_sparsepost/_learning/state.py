@@ -54,6 +54,8 @@ class FitState:
         self.n_units = 0  # memoized: units of all batches
         self.local = {}  # what each chunk's local step may start from, a list a batch
         self.tracked = {}  # what moves wanted to know of the last pass, batch by batch
+        self.overlap = None  # of components in groups, as a pass that tracks it has found
+        self.attempts = None  # moves that were tried
         self.fingerprint = None  # of the data, to tell whether a fit goes on
         self.is_shared = False  # with another estimator
         self.spare = None  # statistics that nobody reads any more: new memory is slow
@@ -139,7 +141,7 @@ class FitState:
         n_held = None if self.memo is None else len(self.memo)
         if not same_data or n_held != n_batches:
             self.memo, self.stand_in, self.batches = None, None, None
-            self.sum_of_passes, self.n_averaged = None, 0
+            self.sum_of_passes, self.n_averaged, self.overlap = None, 0, None
             if not same_data or n_held is not None:
                 self.local = {}
         return self

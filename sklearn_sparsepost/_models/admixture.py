@@ -4,12 +4,12 @@ from copy import copy
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import gammaln
+from scipy.special import gammaln, psi, xlogy
 
 from sklearn_sparsepost._kernels import topic_stats, topic_words
 from sklearn_sparsepost._models.contract import Globals, Model
 from sklearn_sparsepost._models.documents import length_bound
-from sklearn_sparsepost._models.tracking import Tracked, entropy_losses
+from sklearn_sparsepost._models.tracking import Tracked, Users, entropy_losses
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
@@ -99,6 +99,8 @@ class Admixture(Model):
     """
 
     unit = "n_tokens"
+    tracks_overlap = True
+    most_promised = 1000.0
     reported = ("prior_gain",)
     scalars = (
         "n_samples",
@@ -118,6 +120,7 @@ class Admixture(Model):
         self.n_components = n_components
         self.dtype = np.dtype(dtype)
         self.keeps_local = keeps_local
+        self.can_delete = documents.has_rest
         self.scratch = Scratch()
         self.axes = {"count": 0, "prior_gain": 0}
         self.axes |= {name: observation.axes.get(name, 0) for name in observation.empty(0)}
@@ -189,11 +192,12 @@ class Admixture(Model):
         n_tokens = row_sums(items.indptr, items.counts)
         totals = report.sum(axis=0)
         gains = documents.gains(alpha, mass, n_tokens)
+        length = length_bound(documents.prior_mass(alpha), n_tokens)
         base = observation.item_base(items)
         scalars = {
             "n_samples": float(len(n_tokens)),
             "n_tokens": float(n_tokens.sum()),
-            "weights": float(totals[0] + length_bound(alpha, n_tokens).sum()),
+            "weights": float(totals[0] + length.sum()),
             # Bounds of documents hold the items' log-weights under these globals, which go.
             "entropy": totals[1] - log_weights,
             "base": 0.0 if base is None else float(items.counts @ base[items.local]),
@@ -211,13 +215,32 @@ class Admixture(Model):
         if track is not None:
             share = occurrence_shares(items, index, resp, weights[0])
             found = _tracked(track, share, items.counts, mass, alpha)
+            found.removals = [
+                _users_of(target, chunk, globals_, items, share, mass) for target in track.targets
+            ]
         local = sp.csr_matrix(mass) if globals_.keeps_local else None
         return SuffStats(arrays, globals_.axes, scalars, found), local
 
     def global_step(self, state, rate=1.0):
         """Improve the documents' prior by what the last pass or batch says of it."""
         if self.documents.learn:
-            state.learned = self.documents.improved(state.learned, state.report, rate)
+            state.learned = self.documents.improved(
+                state.learned, self._report(state, state.report), rate
+            )
+
+    def promise(self, state):
+        """What the bound is sure to gain by better priors of the documents."""
+        if not self.documents.learn:
+            return 0.0
+        names = "prior_gain", "length_gain", "n_samples"
+        report = {name: state.stats.value(name) for name in names}
+        return self.documents.promised(state.learned, self._report(state, report))
+
+    @staticmethod
+    def _report(state, report):
+        """What a pass or batch says of the documents' prior."""
+        n_documents, count = state.stats.value("n_samples"), state.stats.value("count")
+        return {**report, "n_documents": n_documents, "count": count}
 
     def bound(self, state, stats=None):
         """The bound of all data whose statistics are `stats` (paper 000, Eq. 42)."""
@@ -226,34 +249,30 @@ class Admixture(Model):
             estimates = self.observation.estimate(state.stats)
             return (
                 sum(stats.value(name) for name in ("entropy", "weights", "base"))
-                + self.documents.bound(state.learned)
+                + self.documents.bound(state.learned, stats.value("n_samples"))
                 + self.observation.bound(stats, estimates)
             )
 
     # ------------------------------------------------------------------ merges
 
-    def overlap(self, chunk, globals_):
-        """How much topics share documents."""
-        items = Items(chunk)
-        alpha, documents = globals_.alpha, globals_.documents
-        level = documents.level(len(alpha))
-        weights = globals_.observation.item_weights(
-            items, globals_.table, level, items.counts.dtype
-        )
-        mass = documents.fit(
-            items.indptr, items.local, items.counts, weights, alpha, want_mass=True
-        )[2].astype(np.float64)
-        return mass.T @ mass
-
     def merge_learned(self, learned, kept, absorbed):
         """The documents' prior after a merge."""
         return self.documents.merged(learned, kept, absorbed)
 
+    def drop_learned(self, learned, component):
+        """The documents' prior without a component."""
+        return self.documents.removed(learned, component)
+
+    def similarity(self, state):
+        """How alike what is in components is, if the observation model can tell."""
+        return self.observation.similarity(state.stats)
+
     def merge_gain(self, state, kept, absorbed):
         """What the terms of two components that follow from statistics gain by a merge."""
         both = state.stats.reorder(np.array([kept, absorbed]))
-        gain = self.documents.bound(self.merge_learned(state.learned, kept, absorbed))
-        gain -= self.documents.bound(state.learned)
+        n_groups = state.stats.value("n_samples")
+        gain = self.documents.bound(self.merge_learned(state.learned, kept, absorbed), n_groups)
+        gain -= self.documents.bound(state.learned, n_groups)
         for part, sign in ((both.merge(0, 1), 1), (both, -1)):
             gain += sign * self.observation.bound(part, self.observation.estimate(part))
         return gain
@@ -289,15 +308,74 @@ def occurrence_shares(items, index, resp, weight):
 
 
 def _tracked(track, share, counts, mass, alpha):
-    """What each merge costs in the terms that do not follow from added statistics."""
-    one, two = track.pairs.T
-    mass = mass.astype(np.float64)
-    gain = _log_rise(alpha[one] + alpha[two], mass[:, one] + mass[:, two])
-    gain -= _log_rise(alpha[one], mass[:, one]) + _log_rise(alpha[two], mass[:, two])
-    entropy = entropy_losses(share, counts.astype(np.float64), track.pairs)
-    return Tracked({"entropy": entropy, "weights": -gain})
+    """What each merge costs in the statistics that do not follow from adding."""
+    weights, prior = _merged_masses(track.pairs, mass, alpha)
+    loss = {
+        "entropy": entropy_losses(share, counts.astype(np.float64), track.pairs),
+        "weights": weights,
+        "prior_gain": prior,
+    }
+    return Tracked(loss, overlap=(mass.T @ mass).astype(np.float64) if track.overlap else None)
 
 
-def _log_rise(alpha, mass):
-    """Sum over documents of log Gamma(alpha + mass) - log Gamma(alpha)."""
-    return (gammaln(alpha + mass) - gammaln(alpha)).sum(axis=0)
+def _merged_masses(pairs, mass, alpha):
+    """What "weights" and "prior_gain" lose by each merge, of groups that hold one of a pair."""
+    one, two = pairs.T
+    group, slot = np.nonzero((mass[:, one] > 0) | (mass[:, two] > 0))
+    loss = np.zeros((2, len(pairs)))
+    both = 0.0, 0.0
+    for which in (one, two):
+        part = mass[group, which[slot]].astype(np.float64), alpha[which[slot]]
+        both = both[0] + part[0], both[1] + part[1]
+        loss += _rises(*part, slot, len(pairs))
+    loss -= _rises(*both, slot, len(pairs))
+    return loss
+
+
+def _rises(mass, alpha, slot, n_slots):
+    """Sums of log Gamma(alpha + mass) - log Gamma(alpha), and of the same of psi."""
+    return np.stack(
+        [
+            np.bincount(slot, rise(alpha + mass) - rise(alpha), minlength=n_slots)
+            for rise in (gammaln, psi)
+        ]
+    )
+
+
+def _users_of(target, chunk, globals_, items, share, mass):
+    """The chunk's groups that use a component, with statistics of their own."""
+    used = np.flatnonzero(mass[:, target] > 0)
+    spans = [np.arange(items.indptr[d], items.indptr[d + 1]) for d in used]
+    held = np.concatenate(spans) if spans else np.empty(0, dtype=np.int64)
+    counts, local = items.counts[held].astype(np.float64), items.local[held]
+    parts = share[held]
+    shape = len(items.ptr) - 1, len(held)
+    occurs = sp.csr_array((counts, (local, np.arange(len(held)))), shape=shape)
+    table = SparseTable.of_csr((occurs @ parts).tocsr())
+    observation, documents, alpha = globals_.observation, globals_.documents, globals_.alpha
+    n_tokens = row_sums(items.indptr, items.counts)[used]
+    gains = documents.gains(alpha, mass[used], n_tokens)
+    length = length_bound(documents.prior_mass(alpha), n_tokens)
+    base = observation.item_base(items)
+    entropy = xlogy(parts.data, parts.data) @ np.repeat(counts, np.diff(parts.indptr))
+    scalars = dict.fromkeys(Admixture.scalars, 0.0) | {
+        "n_samples": float(len(used)),
+        "n_tokens": float(n_tokens.sum()),
+        "weights": float(_rise_of(alpha, mass[used]) + length.sum()),
+        "entropy": float(-entropy),
+        "base": 0.0 if base is None else float(counts @ base[local]),
+        "length_gain": gains[1],
+    }
+    arrays = {
+        "count": table.column_sums,
+        "prior_gain": gains[0],
+        **observation.summarise_items(items, table),
+    }
+    return Users(chunk.numbers[used], SuffStats(arrays, globals_.axes, scalars))
+
+
+def _rise_of(alpha, mass):
+    """Sum of log Gamma(alpha + mass) - log Gamma(alpha), of what has mass."""
+    held = np.nonzero(mass)
+    alpha = alpha[held[1]]
+    return (gammaln(alpha + mass[held]) - gammaln(alpha)).sum()

@@ -61,6 +61,16 @@ class Model:
     keeps_local : bool
         Whether what local steps return of a chunk is kept, for the next pass to start from.
 
+    tracks_overlap : bool
+        Whether passes that track merges find how much components overlap, for the next pass to
+        choose pairs by; if not, :meth:`overlap` does on a sample.
+
+    can_delete : bool
+        Whether a component may go and leave all else as it is.
+
+    most_promised : float
+        By how much promises of :meth:`promise` may differ before and after a merge, in nats.
+
     leaves_out : bool
         Whether in memoized learning the globals that a batch is given follow from the other
         batches alone.
@@ -85,6 +95,9 @@ class Model:
     reported = ()
     keeps_local = False
     leaves_out = False
+    tracks_overlap = False
+    can_delete = True
+    most_promised = 0.0
 
     def empty_stats(self, n_components=None):
         """Return statistics of no data.
@@ -195,6 +208,21 @@ class Model:
         """
         raise NotImplementedError
 
+    def promise(self, state):
+        """Find what the bound gains at the least by the next :meth:`global_step`.
+
+        Parameters
+        ----------
+        state : FitState
+            After a pass, before that step.
+
+        Returns
+        -------
+        gain : float
+            In nats; by default nothing is promised. Moves are judged by bounds with promises.
+        """
+        return 0.0
+
     def merge_gain(self, state, kept, absorbed):
         """Compute what terms of the bound that follow from statistics gain by a merge.
 
@@ -264,3 +292,35 @@ class Model:
             After.
         """
         return learned
+
+    def drop_learned(self, learned, component):
+        """Return what is learned besides statistics without a component that holds nothing.
+
+        Parameters
+        ----------
+        learned : dict of str to ndarray
+            Before.
+        component : int
+            The component.
+
+        Returns
+        -------
+        learned : dict of str to ndarray
+            After.
+        """
+        return learned
+
+    def similarity(self, state):
+        """Compare what is in components, besides their overlap.
+
+        Parameters
+        ----------
+        state : FitState
+            Where the fit stands.
+
+        Returns
+        -------
+        similarity : ndarray of shape (n_components, n_components) or None
+            None, the default, where there is nothing to compare.
+        """
+        return None

@@ -253,6 +253,13 @@ class Multinomial(_Discrete):
             self.estimation == "map",
         )
 
+    def similarity(self, stats):
+        """Cosines of the components' counts."""
+        counts = np.asarray(stats["feature_counts"])
+        overlap = counts.T @ counts
+        size = np.maximum(np.sqrt(np.diag(overlap)), np.finfo(float).tiny)
+        return overlap / size / size[:, None]
+
     def item_base(self, items):
         """None: a document is a sequence of words."""
         return None

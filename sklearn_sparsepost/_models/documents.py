@@ -51,6 +51,9 @@ class DirichletDocuments:
     20
     """
 
+    # Whether a part of the mass is of topics that nobody uses: a topic's may go there.
+    has_rest = False
+
     def __init__(self, alpha, *, sparsity_level=8, max_iter=100, tol=0.05, restarts=5, learn=False):
         self.alpha = alpha
         self.learn = learn
@@ -102,6 +105,21 @@ class DirichletDocuments:
         """
         return learned["alpha"]
 
+    def prior_mass(self, alpha):
+        """Return the sum of the Dirichlet parameters, those of topics nobody uses included.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (n_components,)
+            From :meth:`alpha_of`.
+
+        Returns
+        -------
+        mass : float
+            By default their own sum.
+        """
+        return alpha.sum()
+
     def gains(self, alpha, mass, n_tokens):
         """Sum over documents what :meth:`improved` needs of them; zeros if nothing is learned.
 
@@ -132,7 +150,8 @@ class DirichletDocuments:
         learned : dict of str to ndarray
             Before.
         report : dict
-            With "prior_gain" and "length_gain", sums of what :meth:`gains` returns.
+            With "prior_gain" and "length_gain", sums of what :meth:`gains` returns over "n_samples"
+            documents; besides "n_documents" that the statistics stand for, and their "count".
         rate : float, default=1.0
             Share of the step, on a log scale, that is made.
 
@@ -143,6 +162,21 @@ class DirichletDocuments:
         """
         gains = report["prior_gain"], report["length_gain"]
         return {**learned, "alpha": improved_prior(learned["alpha"], *gains, rate)}
+
+    def promised(self, learned, report):
+        """Find what the bound gains at the least once :meth:`improved` has been called.
+
+        Parameters
+        ----------
+        learned, report
+            As for :meth:`improved`.
+
+        Returns
+        -------
+        gain : float
+            In nats; by default nothing is promised.
+        """
+        return 0.0
 
     def merged(self, learned, kept, absorbed):
         """Return what is learned once a topic is merged into another: its weight goes there.
@@ -167,13 +201,15 @@ class DirichletDocuments:
         alpha[kept] += alpha[absorbed]
         return {**learned, "alpha": np.delete(alpha, absorbed)}
 
-    def bound(self, learned):
+    def bound(self, learned, n_documents):
         """Compute what the bound has of the priors themselves: nothing where they are points.
 
         Parameters
         ----------
         learned : dict of str to ndarray
             What is learned.
+        n_documents : float
+            Number of documents.
 
         Returns
         -------
@@ -284,7 +320,6 @@ def improved_prior(alpha, prior_gain, length_gain, rate=1.0):
     return np.maximum(alpha * step**rate, LEAST_LEARNED)
 
 
-def length_bound(alpha, n_tokens):
+def length_bound(total, n_tokens):
     """Terms of each document's bound that depend on its length alone (paper 000, Eq. 49)."""
-    total = alpha.sum()
     return gammaln(total) - gammaln(total + n_tokens)

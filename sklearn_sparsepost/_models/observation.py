@@ -495,6 +495,21 @@ class Observation:
         """
         return ItemLists.of_weights(self.item_weights(items, table, np.inf, np.float32)[0])
 
+    def similarity(self, stats):
+        """Compare what is in components, to find some that might be one.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            Statistics of the data.
+
+        Returns
+        -------
+        similarity : ndarray of shape (n_components, n_components) or None
+            Cosines, or something like them; None, the default, where there is nothing like that.
+        """
+        return None
+
     def item_base(self, items):
         """Compute the part of the items' log-likelihood that is the same in every component.
 

@@ -7,7 +7,12 @@ for a few components.
 """
 
 import numpy as np
-from scipy.special import xlogy
+
+from sklearn_sparsepost._kernels import _pairs as kernels
+from sklearn_sparsepost._run.threads import threads_for
+
+# Groups that are visited once more, at the most, to see whether a component of theirs is needed.
+MOST_USERS = 500
 
 
 class Track:
@@ -19,11 +24,14 @@ class Track:
         Components that may be merged.
     targets : list of int, default=()
         Components that may be deleted.
+    overlap : bool, default=False
+        Whether to find how much components share of groups.
     """
 
-    def __init__(self, pairs, targets=()):
+    def __init__(self, pairs, targets=(), *, overlap=False):
         self.pairs = pairs
         self.targets = list(targets)
+        self.overlap = overlap
 
 
 class Tracked:
@@ -32,14 +40,18 @@ class Tracked:
     Parameters
     ----------
     merge_loss : dict of str to ndarray of shape (n_pairs,)
-        What each scalar of the statistics that is a term of the bound loses by each merge.
-    removals : list of Change
-        What the removal of each target changes.
+        What statistics lose by each merge that do not follow from adding: scalars that are terms
+        of the bound, and of arrays the entry of the component that stays.
+    removals : list of Change or list of Users
+        What the removal of each target changes, or who uses it.
+    overlap : ndarray of shape (n_components, n_components), default=None
+        Sums over groups of products of expected counts.
     """
 
-    def __init__(self, merge_loss, removals=()):
+    def __init__(self, merge_loss, removals=(), overlap=None):
         self.merge_loss = merge_loss
         self.removals = list(removals)
+        self.overlap = overlap
 
     def add(self, other):
         """Add what was found of other data, in place."""
@@ -47,6 +59,37 @@ class Tracked:
             self.merge_loss[name] = self.merge_loss[name] + loss
         for mine, theirs in zip(self.removals, other.removals, strict=True):
             mine.add(theirs)
+        if other.overlap is not None:
+            self.overlap = self.overlap + other.overlap
+
+
+class Users:
+    """The groups that use a component, and what they have added to the statistics.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (n_groups,)
+        Their numbers in the data.
+    stats : SuffStats
+        Their statistics; tables are sparse.
+    """
+
+    def __init__(self, numbers, stats):
+        self.numbers = numbers
+        self.stats = stats
+
+    def add(self, other):
+        """Add other groups, in place; of too many statistics are not kept."""
+        self.numbers = np.concatenate([self.numbers, other.numbers])
+        if self.are_many:
+            self.stats = None
+        else:
+            self.stats = self.stats.plus(other.stats)
+
+    @property
+    def are_many(self):
+        """Whether they are too many to be visited once more."""
+        return len(self.numbers) > MOST_USERS
 
 
 class Change:
@@ -105,14 +148,18 @@ def entropy_losses(share, weight, pairs):
     loss : ndarray of shape (n_pairs,)
         The losses.
     """
-    loss = np.zeros(len(pairs))
-    columns = share.tocsc()
-    for slot, pair in enumerate(pairs):
-        (rows, one), (others, two) = (
-            (columns.indices[held], columns.data[held])
-            for held in (slice(columns.indptr[k], columns.indptr[k + 1]) for k in pair)
-        )
-        both, at, there = np.intersect1d(rows, others, assume_unique=True, return_indices=True)
-        a, b = one[at], two[there]
-        loss[slot] = weight[both] @ (xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b))
-    return loss
+    K = share.shape[1]
+    slots = np.full((K, K), -1, dtype=np.int32)
+    one, two = pairs.T
+    slots[one, two] = slots[two, one] = np.arange(len(pairs))
+    if not share.nnz:
+        return np.zeros(len(pairs))
+    return kernels.entropy_losses(
+        share.indptr.astype(np.intp, copy=False),
+        share.indices.astype(np.int32, copy=False),
+        share.data,
+        weight,
+        slots,
+        len(pairs),
+        threads_for(share.nnz),
+    )

@@ -1,0 +1,324 @@
+"""SparseHDP: topics whose number is found, by sparse posteriors and moves (paper 002)."""
+
+from functools import partial
+from numbers import Integral
+
+import numpy as np
+
+from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
+from sklearn_sparsepost._docs import with_shared_texts
+from sklearn_sparsepost._learning.loops import STREAM_SIZE
+from sklearn_sparsepost._models.documents import DirichletDocuments
+from sklearn_sparsepost._models.sticks import StickDocuments, stick_weights
+from sklearn_sparsepost._topic_variational import BaseVariationalTopics
+
+MOVES = ("merge", "delete")
+
+
+@with_shared_texts
+class SparseHDP(BaseVariationalTopics):
+    """Hierarchical Dirichlet process topic model whose number of topics is found.
+
+    Documents share topics whose weights over the corpus are learned, by sticks of a Dirichlet
+    process with a full posterior and a surrogate bound that prefers no topic to an empty one
+    (Hughes, Kim & Sudderth [1]_). Merges and deletes change the number of topics, and are accepted
+    only if the bound of the whole corpus rises. The local step is that of :class:`SparseLDA`:
+    every distinct word of a document keeps at most `sparsity_level` topics.
+
+    Read more in the :ref:`User Guide <sparse_hdp>`.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of topics to begin with. With moves the fitted `n_components_` is what is left.
+
+    sparsity_level : int or None, default=8
+        The most topics that a distinct word of a document may keep, L. None, or K and more, is
+        the dense posterior.
+
+    estimation : {"bayes", "map"}, default="map"
+        What documents read of the topics: exp(E[log phi]) of posteriors, as in [1]_, or their
+        modes in the basis of log-probabilities, as in :class:`SparseLDA`.
+
+    doc_concentration : float, default=0.5
+        Dirichlet mass of the topic weights of a document, alpha in the paper: the larger, the more
+        topics a document has. Topic k has alpha times its weight over the corpus.
+
+    topic_concentration : float, default=10.0
+        Concentration of the topics' weights over the corpus, gamma in the paper: the larger, the
+        more topics there are.
+
+    topic_word_prior : float or array-like of shape (n_features,), default=None
+        Dirichlet prior of the topics' words: one value, or one a word. By default 0.1.
+
+    {learning_method}
+
+    moves : bool or sequence of {"merge", "delete"}, default=True
+        Moves that change the number of topics after passes of batch or memoized learning, True for
+        all. Merges join topics that occur in the same documents or are made of the same words;
+        deletes take a topic out, and fit the documents that used it, if these are not more than
+        500, without it.
+
+    init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
+            default="k-means++"
+        The first topics, as for :class:`SparseLDA`.
+
+    {n_batches}
+
+    batch_size : int, default=512
+        Documents a batch in online learning.
+
+    {learning_decay}
+
+    learning_offset : float, default=64.0
+        Slows the first online steps down.
+
+    {total_samples}
+
+    max_iter : int, default=20
+        The most passes over the data, whatever the learning method.
+
+    tol : float, default=1e-3
+        Fitting stops when the bound rises by less than this a token, in nats, from one pass to the
+        next, and no move was accepted. 0 makes all `max_iter` passes.
+
+    max_doc_update_iter : int, default=100
+        The most iterations of a document's coordinate ascent.
+
+    mean_change_tol : float, default=0.05
+        A document's iterations stop once none of its expected topic counts moves by more.
+
+    restarts : int, default=5
+        The most restart proposals a document and visit, as for :class:`SparseLDA`.
+
+    doc_start : {"cold", "warm"}, default="cold"
+        Whether documents start every pass from their words alone, or in memoized learning from
+        their last topic counts.
+
+    evaluate_every : int, default=1
+        Compute the bound every so many passes, 0 for never; moves need it after every pass.
+
+    sparse_output : bool, default=False
+        Whether :meth:`transform` returns CSR with a document's active topics only.
+
+    {warm_start}
+
+    {n_jobs}
+        {workers}
+
+    {random_state}
+
+    {verbose}
+
+    Attributes
+    ----------
+    n_components_ : int
+        Number of topics found.
+
+    components_ : ndarray of shape (n_components_, n_features)
+        Dirichlet parameters lambda of the topics, the largest topic first: prior plus expected
+        counts. After a :meth:`partial_fit` they are put together when they are first read.
+
+    topic_word_distr_ : ndarray of shape (n_components_, n_features)
+        The topics' expected word probabilities; rows sum to 1.
+
+    topic_weights_ : ndarray of shape (n_components_,)
+        Expected weights of the topics over the corpus, E[beta]. They sum to less than 1: the rest
+        is that of all topics that nobody uses.
+
+    stick_concentration_ : tuple of two ndarrays of shape (n_components_,)
+        Beta parameters of the sticks' posteriors.
+
+    doc_topic_prior_ : ndarray of shape (n_components_,)
+        `doc_concentration` times `topic_weights_`.
+
+    topic_word_prior_ : float or ndarray of shape (n_features,)
+        The prior of the topics' words in use.
+
+    bound_history_ : ndarray of shape (`n_iter_`,)
+        Surrogate evidence lower bound of the training data after each pass and its moves, in nats;
+        NaN where it was not computed.
+
+    moves_history_ : list of dict
+        For each pass and kind of move that was tried: "n_iter", "move", how many were "tried" and
+        "accepted", and "n_components" afterwards. The move "empty" removes topics without words.
+
+    restart_acceptance_ : ndarray of shape (`n_iter_`,)
+        Share of restart proposals accepted in each pass; NaN where none was made.
+
+    n_iter_ : int
+        Number of passes made.
+
+    {n_batch_iter_}
+
+    {n_samples_seen_}
+
+    {features}
+
+    See Also
+    --------
+    SparseLDA : Topics whose number is given.
+
+    References
+    ----------
+    .. [1] M. C. Hughes, D. I. Kim, E. B. Sudderth. Reliable and scalable variational inference for
+       the hierarchical Dirichlet process. AISTATS 2015.
+
+    Examples
+    --------
+    >>> from sklearn_sparsepost import SparseHDP
+    >>> from sklearn_sparsepost.datasets import make_bars
+    >>> X, topics, _ = make_bars(500, random_state=0)
+    >>> hdp = SparseHDP(n_components=30, max_iter=50, random_state=0).fit(X)
+    >>> hdp.n_components_
+    10
+    """
+
+    _parameter_constraints: dict = {
+        **BaseVariationalTopics._parameter_constraints,
+        "doc_concentration": [PRIOR],
+        "topic_concentration": [PRIOR],
+        "moves": ["boolean", list, tuple, set],
+        "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
+        "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
+    }
+
+    def __init__(
+        self,
+        n_components=100,
+        *,
+        sparsity_level=8,
+        estimation="map",
+        doc_concentration=0.5,
+        topic_concentration=10.0,
+        topic_word_prior=None,
+        learning_method="memoized",
+        moves=True,
+        init="k-means++",
+        n_batches=10,
+        batch_size=512,
+        learning_decay=0.7,
+        learning_offset=64.0,
+        total_samples=None,
+        max_iter=20,
+        tol=1e-3,
+        max_doc_update_iter=100,
+        mean_change_tol=0.05,
+        restarts=5,
+        doc_start="cold",
+        evaluate_every=1,
+        sparse_output=False,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.sparsity_level = sparsity_level
+        self.estimation = estimation
+        self.doc_concentration = doc_concentration
+        self.topic_concentration = topic_concentration
+        self.topic_word_prior = topic_word_prior
+        self.learning_method = learning_method
+        self.moves = moves
+        self.init = init
+        self.n_batches = n_batches
+        self.batch_size = batch_size
+        self.learning_decay = learning_decay
+        self.learning_offset = learning_offset
+        self.total_samples = total_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.restarts = restarts
+        self.doc_start = doc_start
+        self.evaluate_every = evaluate_every
+        self.sparse_output = sparse_output
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ model
+
+    # The documents' prior follows from the sticks.
+    doc_topic_prior = None
+
+    def _model(self, n_features, dtype, n_documents=None):
+        beta = self._resolve_priors(n_features)[1]
+        if beta.ndim == 2:
+            raise ValueError(
+                "topic_word_prior has one row a topic, but topics may come and go: give one value, "
+                "or one a word"
+            )
+        if n_documents is None:
+            n_documents = STREAM_SIZE if self.total_samples is None else self.total_samples
+        return self._admixture(self._sticks(n_documents), beta, n_features, dtype)
+
+    def _sticks(self, n_documents):
+        """Documents whose prior is learned, of as many topics as there are to begin with."""
+        return StickDocuments(
+            self.doc_concentration,
+            self.topic_concentration,
+            self.n_components,
+            n_documents,
+            **self._step_options(),
+        )
+
+    def _fitted_model(self, n_features, dtype):
+        beta = np.asarray(self.topic_word_prior_)
+        documents = self._sticks(self.n_samples_seen_)
+        return self._admixture(documents, beta, n_features, dtype), self._learned_to_go_on()
+
+    def _documents(self, alpha):
+        return DirichletDocuments(alpha, **self._step_options())
+
+    def _wanted_moves(self):
+        """The names of the moves to make."""
+        if isinstance(self.moves, (bool, np.bool_)):
+            return MOVES if self.moves else ()
+        unknown = [name for name in self.moves if name not in MOVES]
+        if unknown:
+            raise ValueError(f"moves must be True, False or of {MOVES}, got {unknown[0]!r}")
+        return tuple(self.moves)
+
+    def _one_pass(self, model, corpus):
+        moves = self._wanted_moves() if self.learning_method != "online" else ()
+        one_pass = super()._one_pass(model, corpus, bool(moves))
+        return partial(one_pass, moves=moves, evaluate_every=1) if moves else one_pass
+
+    def _has_converged(self, state):
+        log = state.attempts.log if state.attempts is not None else []
+        moved = any(entry["n_iter"] == state.n_passes and entry["accepted"] for entry in log)
+        return not moved and super()._has_converged(state)
+
+    # ------------------------------------------------------------------ going on
+
+    def _check_goes_on(self):
+        """Topics come and go, so that any number of fitted ones may go on."""
+
+    def _learned_to_go_on(self, state=None):
+        if state is not None:
+            return state.learned
+        one, two = self.stick_concentration_
+        order = np.arange(self.n_components_)
+        return {"order": order, "rho": one / (one + two), "omega": one + two}
+
+    def _fitted_attributes(self, state, *, whole):
+        """What a fit that stands at `state` leaves on the estimator, the largest topic first."""
+        learned = state.learned
+        order, rho, omega = (learned[name] for name in ("order", "rho", "omega"))
+        weights = stick_weights(rho)[:-1]
+        attributes = {
+            **self._attributes_of_topics(state, order),
+            "n_components_": len(order),
+            "topic_weights_": weights,
+            "stick_concentration_": (rho * omega, (1 - rho) * omega),
+            "doc_topic_prior_": self.doc_concentration * weights,
+            "moves_history_": [] if state.attempts is None else list(state.attempts.log),
+        }
+        return {**attributes, "_fit_state": state} if whole else attributes
+
+    def _line(self, state):
+        return f"{super()._line(state)}, {state.stats.n_components} topics"

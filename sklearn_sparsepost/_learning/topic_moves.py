@@ -1,0 +1,285 @@
+"""Moves of mixed membership: which topics to merge or delete, and deletes that visit groups anew.
+
+Candidates are those of Hughes, Kim & Sudderth, "Reliable and scalable variational inference for the
+hierarchical Dirichlet process", 2015, section 5, and topics that are alike: duplicates that live in
+different documents are not correlated. A delete takes the groups that use a topic out of the
+statistics, and fits them without it.
+"""
+
+import numpy as np
+
+from sklearn_sparsepost._models.tracking import MOST_USERS
+from sklearn_sparsepost._suffstats import sum_of_chunks
+
+# Pairs a pass, of those that correlate and of those that are alike, and the least of either.
+N_PAIRS, LEAST_CORRELATION, LEAST_SIMILARITY = 50, 0.05, 0.3
+# Components a pass that may be deleted, failures in a row after which no more are tried, and local
+# steps of a trial.
+N_TARGETS, MOST_FAILURES, N_TURNS = 10, 3, 2
+# Share by which a component's size changes until what failed with it is tried again.
+CHANGED = 0.05
+# What a component holds of which nobody would notice that it is gone.
+IDLE = 1e-6
+
+
+class Attempts:
+    """What has been tried: components have names, so that they may come and go.
+
+    Parameters
+    ----------
+    n_components : int
+        How many there are.
+    """
+
+    def __init__(self, n_components):
+        self.names = np.arange(n_components)
+        self.n_named = n_components
+        self.failed = {}  # sizes of the components by then
+        self.log = []
+
+    def copy(self):
+        """A copy to be written to."""
+        new = Attempts(0)
+        new.names, new.n_named = self.names, self.n_named
+        new.failed, new.log = dict(self.failed), list(self.log)
+        return new
+
+    def fail(self, which, count):
+        """Note that nothing came of some components, of which `count` are the sizes."""
+        self.failed[self._key(which)] = count[which]
+
+    def is_known(self, which, count):
+        """Whether it failed, and none of the components has changed since."""
+        sizes = self.failed.get(self._key(which))
+        return sizes is not None and np.allclose(count[which], sizes, rtol=CHANGED)
+
+    def _key(self, which):
+        return tuple(np.sort(self.names[which]).tolist())
+
+    def keep(self, which):
+        """Forget the names of all components but these."""
+        self.names = self.names[which]
+
+    def note(self, n_passes, kind, tried, accepted, n_components):
+        """Add to the record what a pass has tried."""
+        if tried:
+            entry = {"n_iter": n_passes, "move": kind, "tried": tried, "accepted": accepted}
+            self.log.append({**entry, "n_components": n_components})
+
+
+def choose_topic_pairs(model, state):
+    """Pairs of components worth tracking in the coming pass.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    state : FitState
+        After a pass that has tracked how components overlap, if it is not the first.
+
+    Returns
+    -------
+    pairs : ndarray of shape (n_pairs, 2), intp
+        Those that correlate most and those that are most alike, each best first, but for what is
+        known to fail.
+    """
+    if state.overlap is None or len(state.overlap) < 2:
+        return np.empty((0, 2), dtype=np.intp)
+    count = state.stats.value("count")
+    mean = count / max(state.stats.value("n_samples"), 1)
+    scatter = state.overlap / max(state.stats.value("n_samples"), 1) - np.outer(mean, mean)
+    spread = np.sqrt(np.maximum(np.diag(scatter), np.finfo(float).tiny))
+    scores = [(scatter / spread / spread[:, None], LEAST_CORRELATION)]
+    alike = model.similarity(state)
+    if alike is not None:
+        scores.append((alike, LEAST_SIMILARITY))
+    pairs = {}
+    for score, least in scores:
+        one, two = np.triu_indices(len(count), 1)
+        value = score[one, two]
+        order = np.argsort(-value, kind="stable")
+        order = order[value[order] > least]
+        fresh = (
+            (int(one[at]), int(two[at]))
+            for at in order
+            if not state.attempts.is_known([one[at], two[at]], count)
+        )
+        for _, pair in zip(range(N_PAIRS), fresh, strict=False):
+            pairs[pair] = None
+    return np.array(list(pairs), dtype=np.intp).reshape(-1, 2)
+
+
+def choose_used_by_few(state):
+    """Components that few groups use, the smallest first, but for what is known to fail.
+
+    Parameters
+    ----------
+    state : FitState
+        Where the fit stands.
+
+    Returns
+    -------
+    targets : list of int
+        The components.
+    """
+    count = state.stats.value("count")
+    order = np.argsort(count, kind="stable")
+    targets = []
+    for component in order[count[order] >= IDLE].tolist():
+        if len(targets) == N_TARGETS or len(count) < 2:
+            break
+        if state.attempts is None or not state.attempts.is_known([component], count):
+            targets.append(component)
+    return targets
+
+
+def drop_idle(model, state):
+    """Take components out that hold nothing; the others stay as they are.
+
+    Parameters
+    ----------
+    model : Model
+        Of as many components as the state has.
+    state : FitState
+        Where the fit stands; not written to.
+
+    Returns
+    -------
+    state : FitState
+        With fewer components, or the same.
+    """
+    count = state.stats.value("count")
+    held = np.flatnonzero(count >= IDLE)
+    if len(held) == len(count) or not len(held):
+        return state
+    learned = state.learned
+    for component in np.flatnonzero(count < IDLE)[::-1]:
+        learned = model.drop_learned(learned, int(component))
+    trial = state.with_components(state.stats.reorder(held), learned)
+    if state.memo is not None:
+        trial.memo = [seen.reorder(held) for seen in state.memo]
+    if state.overlap is not None:
+        trial.overlap = state.overlap[np.ix_(held, held)]
+    trial.attempts = state.attempts.copy()
+    trial.attempts.keep(held)
+    n_gone = len(count) - len(held)
+    trial.attempts.note(state.n_passes, "empty", n_gone, n_gone, len(held))
+    return trial
+
+
+def delete_topics(model, corpus, state, targets, bound):
+    """Delete components as long as the bound rises, their groups being fitted without them.
+
+    Parameters
+    ----------
+    model : Model
+        Of as many components as the state has.
+    corpus : Corpus
+        The data.
+    state : FitState
+        After a pass that has tracked who uses the targets, and with the same components as then;
+        not written to.
+    targets : list of int
+        Components.
+    bound : float
+        The bound of the state.
+
+    Returns
+    -------
+    state : FitState
+        After the deletes.
+    bound : float
+        Its bound.
+    """
+    first, attempts = state.attempts.names, state.attempts.copy()
+    names = first[targets]
+    state = state.with_components(state.stats, state.learned)
+    state.attempts = attempts
+    visited, tried, accepted, failures = np.empty(0, dtype=np.intp), 0, 0, 0
+    best = bound + model.promise(state)
+    for slot, name in enumerate(names):
+        users = {b: found.removals[slot] for b, found in sorted(state.tracked.items())}
+        numbers = np.concatenate([part.numbers for part in users.values()])
+        component = int(np.flatnonzero(attempts.names == name)[0])
+        count = state.stats.value("count")
+        if failures == MOST_FAILURES or len(count) < 2:
+            break
+        if len(numbers) > MOST_USERS:
+            attempts.fail([component], count)
+            continue
+        if np.intersect1d(visited, numbers).size:
+            continue  # their statistics are no longer what was tracked
+        tried += 1
+        smaller = model.resized(model.n_components - 1)
+        gone = [at for at in range(slot) if names[at] not in attempts.names]
+        parts = _present(users, targets, gone)
+        trial = _without(smaller, corpus, state, component, parts)
+        found = smaller.bound(trial)
+        promised = found + smaller.promise(trial)
+        if not promised > best:
+            attempts.fail([component], count)
+            failures += 1
+            continue
+        failures, accepted = 0, accepted + 1
+        state, model, bound, best = trial, smaller, found, promised
+        attempts.keep(np.delete(np.arange(len(count)), component))
+        visited = np.concatenate([visited, numbers])
+    if accepted and state.overlap is not None:
+        held = np.isin(first, attempts.names)
+        state.overlap = state.overlap[np.ix_(held, held)]
+    attempts.note(state.n_passes, "delete", tried, accepted, state.stats.n_components)
+    return state, bound
+
+
+def _present(users, targets, gone):
+    """Statistics of groups, batch by batch, without components that have been deleted since."""
+    parts = {}
+    for b, part in users.items():
+        stats = part.stats
+        held = np.delete(np.arange(stats.n_components), [targets[at] for at in gone])
+        parts[b] = part.numbers, stats.reorder(held) if gone else stats
+    return parts
+
+
+def _without(smaller, corpus, state, component, parts):
+    """The state without a component, the groups that used it fitted anew."""
+    learned = smaller.drop_learned(state.learned, component)
+    rest = state.stats.copy()
+    for _, stats in parts.values():
+        rest.add(stats, -1.0)
+    rest = rest.drop(component)
+    start = state.stats.drop(component)
+    for _ in range(N_TURNS):
+        globals_ = smaller.globals_of(state.with_components(start, learned))
+        found = {
+            b: sum_of_chunks(
+                stats
+                for stats, _ in corpus.map(
+                    smaller.local_step, globals_, state.key, chunks=corpus.cut(_runs(numbers))
+                )
+            )
+            for b, (numbers, _) in parts.items()
+            if len(numbers)
+        }
+        start = rest.copy()
+        for stats in found.values():
+            start.add(stats)
+    trial = state.with_components(start, learned)
+    trial.tracked = state.tracked
+    if state.memo is not None:
+        trial.memo = [
+            seen.plus(parts[b][1], -1.0).drop(component).plus(found[b])
+            if b in found
+            else seen.drop(component)
+            for b, seen in enumerate(state.memo)
+        ]
+    return trial
+
+
+def _runs(numbers):
+    """Runs of neighbours among sorted numbers."""
+    numbers = np.sort(numbers)
+    breaks = np.flatnonzero(np.diff(numbers) > 1)
+    first = numbers[np.concatenate([[0], breaks + 1])]
+    last = numbers[np.concatenate([breaks, [len(numbers) - 1]])]
+    return [(int(a), int(b) + 1) for a, b in zip(first, last, strict=True)]

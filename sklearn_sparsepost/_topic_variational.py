@@ -1,0 +1,270 @@
+"""What the topic models share that are learned by a bound, their words counts."""
+
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+
+from sklearn_sparsepost._base import Lazy, _fit_context, check_is_fitted
+from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
+from sklearn_sparsepost._learning.state import FitState
+from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._models.discrete import Multinomial
+from sklearn_sparsepost._models.inference import DirichletInference
+from sklearn_sparsepost._models.priors import compact_prior
+from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
+from sklearn_sparsepost._starts.topics import first_counts
+from sklearn_sparsepost._tables import PseudoCounts
+from sklearn_sparsepost._topic_estimator import BaseTopicEstimator
+from sklearn_sparsepost._variational import BaseVariational
+
+
+class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
+    """Base class of the topic models that are learned by a bound.
+
+    A subclass says what its documents are in ``_documents(...)``, what its model is in
+    ``_model(n_features, dtype, n_documents)``, what is learned besides the topics' words in
+    ``_learned_to_go_on(state)``, and what a state leaves in ``_fitted_attributes``.
+    """
+
+    _unit = "token"
+    _kind = "variational"  # how statistics are kept: a fit cannot go on with those of another kind
+
+    _parameter_constraints: dict = {
+        **BaseVariational._parameter_constraints,
+        "estimation": [StrOptions({"bayes", "map"})],
+        "topic_word_prior": [None, PRIOR, "array-like"],
+        "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
+        "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
+        "mean_change_tol": [Interval(Real, 0, None, closed="left")],
+        "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
+        "doc_start": [StrOptions({"cold", "warm"})],
+        "evaluate_every": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    # ------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn the topics of a corpus.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents; fractions are legal. CSR is not copied unless it stores
+            zeros, may be read-only or memory-mapped, and is read a batch at a time.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
+        """
+        with self._whole_passes() as reached:
+            goes_on = self.warm_start and hasattr(self, "n_iter_")
+            X, dtype = self._validate_counts(X, reset=not goes_on)
+            if goes_on:
+                self._check_goes_on()
+            model = self._model(X.shape[1], dtype, X.shape[0])
+            if goes_on:
+                model = model.resized(self._n_features_out)
+            self._check_corpus(X)
+            self._check_counts(X)
+            corpus = Corpus(X, dtype, self.n_jobs)
+            states = self._states(model, corpus, goes_on)
+            self._run_passes(X, states, self._one_pass(model, corpus), reached)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Update the topics with one batch of a stream: a step of stochastic inference.
+
+        The first call starts the topics from its own documents, by `init`. `total_samples` says
+        how many documents the stream is thought to have. After a :meth:`fit` the steps go on
+        from where one weighs a batch by its share of all documents seen, so that what was learned
+        stays. A batch without counts changes nothing.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in the documents of the batch.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The estimator, fitted to what it has seen.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics.
+        """
+        with self._whole_passes():
+            begins = not hasattr(self, "n_iter_")
+            X, dtype = self._validate_counts(X, reset=begins)
+            if not begins:
+                self._check_goes_on()
+            model = self._model(X.shape[1], dtype)
+            if not begins:
+                model = model.resized(self._n_features_out)
+            self._check_counts(X)
+            corpus = Corpus(X, dtype, self.n_jobs)
+            if begins:
+                self._check_corpus(X)
+                state = self._begin(model, corpus, self._new_seed())
+            elif corpus.is_empty:
+                return self
+            else:
+                state = self._state_to_stream(model, corpus)
+                state.learned = self._learned_to_go_on(state)
+            self._stream(model, corpus, state, begins)
+        return self
+
+    def _check_counts(self, X):
+        """Raise an error if these counts cannot be learned from."""
+
+    def _admixture(self, documents, beta, n_features, dtype):
+        """The model of given documents and a given prior of topics."""
+        return Admixture(
+            Multinomial(self.estimation, compact_prior(beta), n_features),
+            documents,
+            len(documents.alpha),
+            dtype=dtype,
+            keeps_local=self.doc_start == "warm" and self.learning_method == "memoized",
+        )
+
+    def _step_options(self):
+        """Options of the documents' local step."""
+        return {
+            "sparsity_level": self.sparsity_level,
+            "max_iter": self.max_doc_update_iter,
+            "tol": self.mean_change_tol,
+            "restarts": self.restarts,
+        }
+
+    @property
+    def _has_point_topics(self):
+        return self.estimation == "map"
+
+    def _inference(self, alpha=None):
+        alpha = self.doc_topic_prior_ if alpha is None else alpha
+        return DirichletInference(self._documents(alpha), alpha)
+
+    # ------------------------------------------------------------------ starting and going on
+
+    def _new_state(self, model, corpus, seed):
+        """The state before the first pass, its topics from `init`."""
+        X, dtype = corpus.X, corpus.dtype
+        beta = self._resolve_priors(X.shape[1])[1]
+        rng = keyed_generator(seed, 0, STREAM_INIT)
+        counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
+        return self._state_of(_stats_of(model, counts), seed, model.first_learned(), dtype)
+
+    def _state_of(self, *given):
+        state = FitState(*given)
+        state.parts = self._kind
+        return state
+
+    def _fitted_counts(self):
+        """Expected counts of the fitted topics, (n_features, n_components)."""
+        beta = np.broadcast_to(self.topic_word_prior_, self.components_.shape)
+        return np.maximum(self.components_.astype(np.float64) - beta, 0).T.copy()
+
+    def _state_of_fitted(self, model, corpus):
+        """A state whose topics are the fitted ones."""
+        stats = _stats_of(model, self._fitted_counts())
+        learned, dtype = self._learned_to_go_on(), self.components_.dtype
+        state = self._state_of(stats, self._new_seed(), learned, dtype)
+        names = "restarts_accepted", "restarts_proposed"
+        state.reports = [
+            dict(zip(names, (share, 1.0), strict=True)) for share in self.restart_acceptance_
+        ]
+        return self._count_passes(state)
+
+    def _state_to_go_on(self, model, corpus):
+        """The kept state if the data are the same, else one from the fitted topics."""
+        state = super()._state_to_go_on(model, corpus)
+        state.learned = self._learned_to_go_on(state)
+        return state
+
+    def _serves(self, kept, mark):
+        return kept.fingerprint == mark and self._streams(kept)
+
+    def _streams(self, kept):
+        return kept.parts == self._kind
+
+    def _attributes_of_topics(self, state, order=None):
+        """The attributes that all of these estimators have, topics taken in an order."""
+        stats = state.sum_of_passes if state.n_averaged else state.stats
+        counts, factor = stats["feature_counts"], stats.factor / max(state.n_averaged, 1)
+        _, beta = self._resolve_priors(counts.shape[0])
+        found = PseudoCounts(compact_prior(beta), counts, factor)
+        return {
+            "components_": Lazy(partial(_in_order, found, order), state.dtype),
+            "topic_word_prior_": beta if beta.ndim else float(beta),
+            "bound_history_": np.array(state.history),
+            "restart_acceptance_": np.array([_acceptance(report) for report in state.reports]),
+            "n_iter_": state.n_passes,
+            "n_batch_iter_": state.n_updates,
+            "n_samples_seen_": state.n_seen,
+        }
+
+    def _line(self, state):
+        line, share = super()._line(state), _acceptance(state.report)
+        return line if np.isnan(share) else f"{line}, {share:.0%} of restarts accepted"
+
+    # ------------------------------------------------------------------ using a fitted model
+
+    def bound(self, X):
+        """Evidence lower bound of documents together with the fitted topics.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Counts of words in documents.
+
+        Returns
+        -------
+        bound : float
+            ``E[log p(X, z, pi, phi) - log q(z, pi, phi)]`` in nats, q(phi) as fitted and the
+            documents' posteriors L-sparse. On the training data it continues `bound_history_`.
+        """
+        check_is_fitted(self)
+        X, dtype = self._validate_counts(X, reset=False)
+        model, learned = self._fitted_model(X.shape[1], dtype)
+        state = FitState(_stats_of(model, self._fitted_counts()), learned=learned)
+        total = model.empty_stats()
+        for stats, _ in Corpus(X, dtype, self.n_jobs).map(
+            model.local_step, model.globals_of(state), state.key
+        ):
+            total.add(stats)
+        return model.bound(state, total)
+
+
+def _in_order(found, order, dtype):
+    """Pseudo-counts as `components_` has them, topics taken in an order."""
+    components = found.transposed(dtype)
+    return components if order is None else components[order]
+
+
+def _stats_of(model, counts):
+    """Statistics that hold given counts of words in topics and nothing else."""
+    stats = model.empty_stats(counts.shape[1])
+    stats.arrays["feature_counts"] = model.observation.stored(counts)
+    stats.arrays["feature_total"], stats.arrays["count"] = counts.sum(axis=0), counts.sum(axis=0)
+    return stats
+
+
+def _acceptance(report):
+    """Share of a pass's restart proposals that were accepted."""
+    proposed = report.get("restarts_proposed")
+    return report["restarts_accepted"] / proposed if proposed else np.nan
