@@ -8,7 +8,9 @@ import numpy as np
 from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._learning.loops import STREAM_SIZE
+from sklearn_sparsepost._models.discrete import Multinomial
 from sklearn_sparsepost._models.documents import DirichletDocuments
+from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._models.sticks import StickDocuments, stick_weights
 from sklearn_sparsepost._topic_variational import BaseVariationalTopics
 
@@ -254,7 +256,12 @@ class SparseHDP(BaseVariationalTopics):
             )
         if n_documents is None:
             n_documents = STREAM_SIZE if self.total_samples is None else self.total_samples
-        return self._admixture(self._sticks(n_documents), beta, n_features, dtype)
+        return self._stick_admixture(n_documents, beta, n_features, dtype)
+
+    def _stick_admixture(self, n_documents, beta, n_features, dtype):
+        """The model, whose bound is that of posteriors of topics, whatever documents read."""
+        judge = Multinomial("bayes", compact_prior(beta), n_features)
+        return self._admixture(self._sticks(n_documents), beta, n_features, dtype, judge)
 
     def _sticks(self, n_documents):
         """Documents whose prior is learned, of as many topics as there are to begin with."""
@@ -268,8 +275,8 @@ class SparseHDP(BaseVariationalTopics):
 
     def _fitted_model(self, n_features, dtype):
         beta = np.asarray(self.topic_word_prior_)
-        documents = self._sticks(self.n_samples_seen_)
-        return self._admixture(documents, beta, n_features, dtype), self._learned_to_go_on()
+        model = self._stick_admixture(self.n_samples_seen_, beta, n_features, dtype)
+        return model, self._learned_to_go_on()
 
     def _documents(self, alpha):
         return DirichletDocuments(alpha, **self._step_options())
@@ -289,9 +296,8 @@ class SparseHDP(BaseVariationalTopics):
         return partial(one_pass, moves=moves, evaluate_every=1) if moves else one_pass
 
     def _has_converged(self, state):
-        log = state.attempts.log if state.attempts is not None else []
-        moved = any(entry["n_iter"] == state.n_passes and entry["accepted"] for entry in log)
-        return not moved and super()._has_converged(state)
+        moving = state.attempts is not None and not state.attempts.are_over
+        return not moving and super()._has_converged(state)
 
     # ------------------------------------------------------------------ going on
 

@@ -272,6 +272,26 @@ class SuffStats:
         }
         return self._with(new).drop(absorbed)
 
+    def fold(self, target):
+        """Sum components by where they go, as new statistics.
+
+        Parameters
+        ----------
+        target : ndarray of shape (n_components,)
+            The new component of each.
+
+        Returns
+        -------
+        stats : SuffStats
+            Of ``target.max() + 1`` components.
+        """
+        return self._with(
+            {
+                name: tables.folded(array, target, self.axes[name])
+                for name, array in self.arrays.items()
+            }
+        )
+
     def drop(self, component):
         """These statistics without one component."""
         return self.reorder(np.delete(np.arange(self.n_components), component))

@@ -114,6 +114,15 @@ class SparseTable:
         moved.sum_duplicates()
         return self._of_columns(moved)
 
+    def folded(self, target):
+        """This table with components summed by where they go."""
+        shape = len(self.rows), int(target.max()) + 1
+        moved = sp.csr_array(
+            (self.values, target[self.columns], self.row_ptr), shape=shape, copy=True
+        )
+        moved.sum_duplicates()
+        return self._of_columns(moved)
+
     def placed(self, features, n_features):
         """This table as some of the features of a higher one."""
         new = copy(self)  # with the sums, which are the same
@@ -342,6 +351,18 @@ def compact(table, axis):
     if np.count_nonzero(table) < table.size * MOSTLY_ZERO:
         return SparseTable.of(table)
     return table.copy()
+
+
+def folded(table, target, axis):
+    """A table with components summed by where they go."""
+    if isinstance(table, SPARSE):
+        sparse = table.to_sparse() if isinstance(table, RowTable) else table
+        return sparse.folded(target)
+    shape = list(table.shape)
+    shape[axis] = int(target.max()) + 1
+    total = np.zeros(shape)
+    np.add.at(np.moveaxis(total, axis, 0), target, np.moveaxis(table, axis, 0))
+    return total
 
 
 def sum_of(table, other, factor):

@@ -132,7 +132,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
     def _check_counts(self, X):
         """Raise an error if these counts cannot be learned from."""
 
-    def _admixture(self, documents, beta, n_features, dtype):
+    def _admixture(self, documents, beta, n_features, dtype, judge=None):
         """The model of given documents and a given prior of topics."""
         return Admixture(
             Multinomial(self.estimation, compact_prior(beta), n_features),
@@ -140,6 +140,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             len(documents.alpha),
             dtype=dtype,
             keeps_local=self.doc_start == "warm" and self.learning_method == "memoized",
+            judge=judge,
         )
 
     def _step_options(self):

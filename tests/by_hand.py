@@ -132,8 +132,9 @@ class Table:
     def check(self, state):
         """The statistics of a state, and what it remembers of each batch, are those of the rows."""
         assert_same(state.stats, self.stats())
-        if state.memo is None:
-            return
+        K = self.resp.shape[1]
+        if state.memo is None or state.memo[0].n_components != K:
+            return  # merges move the memory once, when all have been made
         total = self.model.resized(self.resp.shape[1]).empty_stats()
         for runs, seen in zip(state.batches, state.memo, strict=True):
             total.add(seen)

@@ -77,6 +77,7 @@ def pass_with_moves(one_pass, model, corpus, state, *, moves=("merge", "delete")
     n_before = state.stats.n_components
     model = model.resized(n_before)
     track = _track(model, corpus, state, moves)
+    tried = "delete" not in moves or _may_delete(state, model, moves)
     state = one_pass(model, corpus, state, track=track, **options)
     if state.attempts is None:
         state.attempts = Attempts(n_before)
@@ -86,6 +87,7 @@ def pass_with_moves(one_pass, model, corpus, state, *, moves=("merge", "delete")
             state.local = {}
             state.sum_anew()
             state.note(model, [state.stats])
+        state.attempts.are_over = tried and state.stats.n_components == n_before
         model.resized(state.stats.n_components).global_step(state)
     state.tracked = {}
     return state
@@ -97,11 +99,17 @@ def _track(model, corpus, state, moves):
     if "merge" in moves:
         find = choose_topic_pairs if model.tracks_overlap else partial(choose_pairs, corpus=corpus)
         pairs = find(model, state=state)
-    if "delete" in moves and model.can_delete:
+    if _may_delete(state, model, moves):
         n_batches = len(state.memo) if state.memo else 1
         found = choose_used_by_few(state) if model.tracks_overlap else None
         targets = choose_targets(state, n_batches) if found is None else found
     return Track(pairs, targets, overlap=model.tracks_overlap)
+
+
+def _may_delete(state, model, moves):
+    """Whether deletes are tried: not in a pass after merges, which mostly go on."""
+    settled = state.attempts is None or state.attempts.are_settled
+    return "delete" in moves and model.can_delete and settled
 
 
 def _move(model, corpus, state, track):
@@ -198,7 +206,7 @@ def merge_components(model, state, pairs, bound):
     """
     position = np.arange(model.n_components)  # of each component by now
     touched = set()
-    promise, n_accepted = model.promise(state), 0
+    accepted = []
     attempts = None if state.attempts is None else state.attempts.copy()
     for slot, pair in enumerate(pairs.tolist()):
         if touched & set(pair):
@@ -207,27 +215,19 @@ def merge_components(model, state, pairs, bound):
         count = state.stats.value("count")
         loss = _loss(state, slot)
         trial, found = _try_merge(model, state, kept, absorbed, loss, bound)
-        promised = (
-            -np.inf if trial is None else model.resized(model.n_components - 1).promise(trial)
-        )
         least = max(min(count[kept], count[absorbed]), 0.0)
         # The bound may not notice that a component without data is gone.
         slack = ROUNDING * abs(bound) if least < NOTHING else 0.0
-        if not found + promised > bound + promise - slack:
+        if not found > bound - slack:
             if attempts is not None:
                 attempts.fail([kept, absorbed], count)
             continue
-        if state.memo is not None:
-            trial.memo = [
-                _merged(seen, kept, absorbed, _loss_of(state.tracked[b], slot)).compact()
-                for b, seen in enumerate(state.memo)
-            ]
         if state.overlap is not None:
             trial.overlap = _folded(state.overlap, kept, absorbed)
         if attempts is not None:
             attempts.keep(np.delete(np.arange(len(count)), absorbed))
-        state, bound, promise = trial, found, promised
-        n_accepted += 1
+        state, bound = trial, found
+        accepted.append(slot)
         model = model.resized(model.n_components - 1)
         # What moves without being noticed changes no other loss of who gets it: many may.
         total = state.stats.value(model.unit)
@@ -236,10 +236,20 @@ def merge_components(model, state, pairs, bound):
         touched.update(pair if noticed else (emptied,))
         position[position == absorbed] = kept
         position[position > absorbed] -= 1
+    if state.memo is not None and accepted:
+        state.memo = [
+            _folded_memory(
+                seen,
+                position,
+                [_loss_of(state.tracked[b], slot) for slot in accepted],
+                pairs[accepted],
+            )
+            for b, seen in enumerate(state.memo)
+        ]
     if attempts is not None:
-        if n_accepted == 0:
+        if not accepted:
             state = state.with_components(state.stats, state.learned)
-        attempts.note(state.n_passes, "merge", len(pairs), n_accepted, model.n_components)
+        attempts.note(state.n_passes, "merge", len(pairs), len(accepted), model.n_components)
         state.attempts = attempts
     return state, bound
 
@@ -248,7 +258,7 @@ def _try_merge(model, state, kept, absorbed, loss, bound):
     """The state after a merge and its bound, or None where there is no hope."""
     lost = sum(loss[name] for name in loss if name in state.stats.scalars)
     gain = model.merge_gain(state, kept, absorbed) - lost
-    if gain < -HOPELESS * abs(bound) - model.most_promised:
+    if gain < -HOPELESS * abs(bound):
         return None, -np.inf
     learned = model.merge_learned(state.learned, kept, absorbed)
     trial = state.with_components(_merged(state.stats, kept, absorbed, loss), learned)
@@ -261,6 +271,14 @@ def _folded(overlap, kept, absorbed):
     overlap[kept] += overlap[absorbed]
     overlap[:, kept] += overlap[:, absorbed]
     return np.delete(np.delete(overlap, absorbed, axis=0), absorbed, axis=1)
+
+
+def _folded_memory(seen, position, losses, pairs):
+    """Statistics of a batch after all merges: each component is where `position` says."""
+    merged = seen.fold(position)
+    for (kept, _), loss in zip(pairs, losses, strict=True):
+        _take(merged, position[kept], loss)
+    return merged.compact()
 
 
 def _loss_of(tracked, slot):
@@ -277,12 +295,17 @@ def _loss(state, slot):
 def _merged(stats, kept, absorbed, loss):
     """Statistics after a merge, and after what it costs."""
     merged = stats.merge(kept, absorbed)
-    for name, value in loss.items():
-        if name in merged.scalars:
-            merged.scalars[name] -= value / merged.factor
-        else:
-            merged.arrays[name][kept] -= value / merged.factor
+    _take(merged, kept, loss)
     return merged
+
+
+def _take(stats, component, loss):
+    """Take from statistics, in place, what a merge into a component has cost."""
+    for name, value in loss.items():
+        if name in stats.scalars:
+            stats.scalars[name] -= value / stats.factor
+        else:
+            stats.arrays[name][component] -= value / stats.factor
 
 
 def _most_entropy(amount, total):

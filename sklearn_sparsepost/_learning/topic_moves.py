@@ -36,25 +36,28 @@ class Attempts:
         self.n_named = n_components
         self.failed = {}  # sizes of the components by then
         self.log = []
+        self.are_settled = True  # whether the last merges changed nothing, so that deletes may
+        self.are_over = False  # whether the last pass has tried all moves in vain
 
     def copy(self):
         """A copy to be written to."""
         new = Attempts(0)
         new.names, new.n_named = self.names, self.n_named
         new.failed, new.log = dict(self.failed), list(self.log)
+        new.are_settled, new.are_over = self.are_settled, self.are_over
         return new
 
     def fail(self, which, count):
         """Note that nothing came of some components, of which `count` are the sizes."""
-        self.failed[self._key(which)] = count[which]
+        self.failed[self._key(which)] = count[list(which)]
 
     def is_known(self, which, count):
         """Whether it failed, and none of the components has changed since."""
         sizes = self.failed.get(self._key(which))
-        return sizes is not None and np.allclose(count[which], sizes, rtol=CHANGED)
+        return sizes is not None and np.allclose(count[list(which)], sizes, rtol=CHANGED)
 
     def _key(self, which):
-        return tuple(np.sort(self.names[which]).tolist())
+        return tuple(np.sort(self.names[list(which)]).tolist())
 
     def keep(self, which):
         """Forget the names of all components but these."""
@@ -62,6 +65,8 @@ class Attempts:
 
     def note(self, n_passes, kind, tried, accepted, n_components):
         """Add to the record what a pass has tried."""
+        if kind == "merge":
+            self.are_settled = not accepted
         if tried:
             entry = {"n_iter": n_passes, "move": kind, "tried": tried, "accepted": accepted}
             self.log.append({**entry, "n_components": n_components})
@@ -97,15 +102,11 @@ def choose_topic_pairs(model, state):
     for score, least in scores:
         one, two = np.triu_indices(len(count), 1)
         value = score[one, two]
-        order = np.argsort(-value, kind="stable")
-        order = order[value[order] > least]
-        fresh = (
-            (int(one[at]), int(two[at]))
-            for at in order
-            if not state.attempts.is_known([one[at], two[at]], count)
-        )
-        for _, pair in zip(range(N_PAIRS), fresh, strict=False):
-            pairs[pair] = None
+        order = np.argsort(-value, kind="stable")[:N_PAIRS]
+        for at in order[value[order] > least]:
+            pair = int(one[at]), int(two[at])
+            if not state.attempts.is_known(pair, count):
+                pairs[pair] = None
     return np.array(list(pairs), dtype=np.intp).reshape(-1, 2)
 
 
@@ -196,7 +197,6 @@ def delete_topics(model, corpus, state, targets, bound):
     state = state.with_components(state.stats, state.learned)
     state.attempts = attempts
     visited, tried, accepted, failures = np.empty(0, dtype=np.intp), 0, 0, 0
-    best = bound + model.promise(state)
     for slot, name in enumerate(names):
         users = {b: found.removals[slot] for b, found in sorted(state.tracked.items())}
         numbers = np.concatenate([part.numbers for part in users.values()])
@@ -215,13 +215,12 @@ def delete_topics(model, corpus, state, targets, bound):
         parts = _present(users, targets, gone)
         trial = _without(smaller, corpus, state, component, parts)
         found = smaller.bound(trial)
-        promised = found + smaller.promise(trial)
-        if not promised > best:
+        if not found > bound:
             attempts.fail([component], count)
             failures += 1
             continue
         failures, accepted = 0, accepted + 1
-        state, model, bound, best = trial, smaller, found, promised
+        state, model, bound = trial, smaller, found
         attempts.keep(np.delete(np.arange(len(count)), component))
         visited = np.concatenate([visited, numbers])
     if accepted and state.overlap is not None:

@@ -81,6 +81,9 @@ class Admixture(Model):
         Type of the data.
     keeps_local : bool, default=False
         Whether documents start each pass from their last expected topic counts.
+    judge : Observation, default=None
+        The observation model whose terms the bound has, by default `observation`. Densities of
+        point estimates cannot be compared between numbers of components: posteriors can.
 
     Examples
     --------
@@ -100,7 +103,6 @@ class Admixture(Model):
 
     unit = "n_tokens"
     tracks_overlap = True
-    most_promised = 1000.0
     reported = ("prior_gain",)
     scalars = (
         "n_samples",
@@ -114,8 +116,18 @@ class Admixture(Model):
         "length_gain",
     )
 
-    def __init__(self, observation, documents, n_components, *, dtype="float64", keeps_local=False):
+    def __init__(
+        self,
+        observation,
+        documents,
+        n_components,
+        *,
+        dtype="float64",
+        keeps_local=False,
+        judge=None,
+    ):
         self.observation = observation
+        self.judge = observation if judge is None else judge
         self.documents = documents
         self.n_components = n_components
         self.dtype = np.dtype(dtype)
@@ -224,33 +236,22 @@ class Admixture(Model):
     def global_step(self, state, rate=1.0):
         """Improve the documents' prior by what the last pass or batch says of it."""
         if self.documents.learn:
-            state.learned = self.documents.improved(
-                state.learned, self._report(state, state.report), rate
-            )
-
-    def promise(self, state):
-        """What the bound is sure to gain by better priors of the documents."""
-        if not self.documents.learn:
-            return 0.0
-        names = "prior_gain", "length_gain", "n_samples"
-        report = {name: state.stats.value(name) for name in names}
-        return self.documents.promised(state.learned, self._report(state, report))
-
-    @staticmethod
-    def _report(state, report):
-        """What a pass or batch says of the documents' prior."""
-        n_documents, count = state.stats.value("n_samples"), state.stats.value("count")
-        return {**report, "n_documents": n_documents, "count": count}
+            report = {
+                **state.report,
+                "n_documents": state.stats.value("n_samples"),
+                "count": state.stats.value("count"),
+            }
+            state.learned = self.documents.improved(state.learned, report, rate)
 
     def bound(self, state, stats=None):
         """The bound of all data whose statistics are `stats` (paper 000, Eq. 42)."""
         stats = state.stats if stats is None else stats
         with single_blas():
-            estimates = self.observation.estimate(state.stats)
+            estimates = self.judge.estimate(state.stats)
             return (
                 sum(stats.value(name) for name in ("entropy", "weights", "base"))
                 + self.documents.bound(state.learned, stats.value("n_samples"))
-                + self.observation.bound(stats, estimates)
+                + self.judge.bound(stats, estimates)
             )
 
     # ------------------------------------------------------------------ merges
@@ -274,7 +275,7 @@ class Admixture(Model):
         gain = self.documents.bound(self.merge_learned(state.learned, kept, absorbed), n_groups)
         gain -= self.documents.bound(state.learned, n_groups)
         for part, sign in ((both.merge(0, 1), 1), (both, -1)):
-            gain += sign * self.observation.bound(part, self.observation.estimate(part))
+            gain += sign * self.judge.bound(part, self.judge.estimate(part))
         return gain
 
 

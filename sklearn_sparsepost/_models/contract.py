@@ -68,9 +68,6 @@ class Model:
     can_delete : bool
         Whether a component may go and leave all else as it is.
 
-    most_promised : float
-        By how much promises of :meth:`promise` may differ before and after a merge, in nats.
-
     leaves_out : bool
         Whether in memoized learning the globals that a batch is given follow from the other
         batches alone.
@@ -97,7 +94,6 @@ class Model:
     leaves_out = False
     tracks_overlap = False
     can_delete = True
-    most_promised = 0.0
 
     def empty_stats(self, n_components=None):
         """Return statistics of no data.
@@ -207,21 +203,6 @@ class Model:
             In nats, with all constants.
         """
         raise NotImplementedError
-
-    def promise(self, state):
-        """Find what the bound gains at the least by the next :meth:`global_step`.
-
-        Parameters
-        ----------
-        state : FitState
-            After a pass, before that step.
-
-        Returns
-        -------
-        gain : float
-            In nats; by default nothing is promised. Moves are judged by bounds with promises.
-        """
-        return 0.0
 
     def merge_gain(self, state, kept, absorbed):
         """Compute what terms of the bound that follow from statistics gain by a merge.

@@ -163,21 +163,6 @@ class DirichletDocuments:
         gains = report["prior_gain"], report["length_gain"]
         return {**learned, "alpha": improved_prior(learned["alpha"], *gains, rate)}
 
-    def promised(self, learned, report):
-        """Find what the bound gains at the least once :meth:`improved` has been called.
-
-        Parameters
-        ----------
-        learned, report
-            As for :meth:`improved`.
-
-        Returns
-        -------
-        gain : float
-            In nats; by default nothing is promised.
-        """
-        return 0.0
-
     def merged(self, learned, kept, absorbed):
         """Return what is learned once a topic is merged into another: its weight goes there.
 

@@ -229,30 +229,21 @@ class StickDocuments(DirichletDocuments):
 
     def improved(self, learned, report, rate=1.0):
         """Sort the topics by size, and find the best sticks."""
-        new = self._by_size(learned, report)
-        found, _ = self._best(new, learned, report)
+        new = self._sorted_by(learned, -report["count"][learned["order"]])
+        found = self._best(new, learned, report)
         if rate >= 1:
             return found
         logits = logit(new["rho"]) + rate * (logit(found["rho"]) - logit(new["rho"]))
         omega = new["omega"] * (found["omega"] / new["omega"]) ** rate
         return {**found, "rho": expit(logits), "omega": omega}
 
-    def promised(self, learned, report):
-        """What the bound gains by sorting, and at the least by better sticks."""
-        new, n_documents = self._by_size(learned, report), report["n_documents"]
-        sorting = self.bound(new, n_documents) - self.bound(learned, n_documents)
-        return sorting + self._best(new, learned, report)[1]
-
-    def _by_size(self, learned, report):
-        return self._sorted_by(learned, -report["count"][learned["order"]])
-
     def _best(self, sticks, learned, report):
-        """The best sticks in the order of given ones, and the gain over these."""
+        """The best sticks in the order of given ones."""
         share = report["n_documents"] / max(report["n_samples"], 1)
         use = (self.alpha_of(learned) * report["prior_gain"])[sticks["order"]] * share
         bound = self._bound_of(report["n_documents"])
-        rho, omega, gain = bound.best(sticks["rho"], sticks["omega"], use)
-        return {**sticks, "rho": rho, "omega": omega}, gain
+        rho, omega, _ = bound.best(sticks["rho"], sticks["omega"], use)
+        return {**sticks, "rho": rho, "omega": omega}
 
     @staticmethod
     def _sorted_by(learned, key):
