@@ -4,10 +4,14 @@ Environment switches: SPARSEPOST_DEBUG=1 compiles with all bounds checks on and 
 particular processors; SPARSEPOST_NO_OPENMP=1 builds without OpenMP.
 """
 
+import copy
+import hashlib
 import os
 import platform
+import re
 import runpy
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,18 +23,29 @@ from setuptools.command.build_ext import build_ext
 
 DEBUG = os.environ.get("SPARSEPOST_DEBUG", "0") not in ("", "0")
 PACKAGE = Path("sklearn_sparsepost/_kernels")
+TRANSLATED = Path("build/cython-debug" if DEBUG else "build/cython")
+COMPILED = Path("build/compiled")  # what earlier builds made, for builds of the same to take
 MSVC = sys.platform == "win32"
 N_JOBS = os.cpu_count() or 1
 X86_64 = platform.machine().lower() in ("x86_64", "amd64") and "arm64" not in os.environ.get(
     "ARCHFLAGS", ""
 )
 
+# Python's own flags have -g and -Wall, which take half as much time again, and -O3.
+SYMBOLS = "-g" in os.environ.get("CFLAGS", "").split()
+LEAN = [] if MSVC or DEBUG else ["-w"] if SYMBOLS else ["-w", "-g0"]
+PLAIN = LEAN + ([] if MSVC else ["-O2"])
 # So that sums and maxima vectorise. The hot kernels meet no NaN and no infinity: input is checked.
-FAST = (
+FAST = LEAN + (
     ["/O2", "/fp:fast"]
     if MSVC
     else [
-        "-O3",
+        # -O3 less what it does to the long code that Cython writes around the loops.
+        "-O2",
+        "-ftree-vectorize",
+        "-fvect-cost-model=dynamic",
+        "-funswitch-loops",
+        "-fsplit-loops",
         "-fno-math-errno",
         "-fno-trapping-math",
         "-fno-signed-zeros",
@@ -40,8 +55,8 @@ FAST = (
         "-fno-wrapv",
     ]
 )
-# The hot kernels are compiled once a vector unit; which one runs is decided at import.
-VECTOR_UNITS = {"": []}
+# The hot kernels are compiled once more a vector unit; which one runs is decided at import.
+VECTOR_UNITS = {}
 if X86_64 and not DEBUG:
     VECTOR_UNITS["_avx2"] = ["/arch:AVX2"] if MSVC else ["-mavx2", "-mfma"]
     VECTOR_UNITS["_avx512"] = (
@@ -50,31 +65,53 @@ if X86_64 and not DEBUG:
         else ["-mavx512f", "-mavx512vl", "-mavx512dq", "-mavx512bw", "-mfma"]
     )
 NAMES = runpy.run_path(str(PACKAGE / "_names.py"))  # the package itself cannot be imported yet
+# Of what Cython would otherwise write into every module that takes arrays.
+SHARED = "sklearn_sparsepost._kernels._cyutility"
+
+NOTES = re.compile(rb"/\* BEGIN: Cython Metadata.*?END: Cython Metadata \*/", re.DOTALL)
 
 
 def extensions():
-    found = []
+    found = [Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=PLAIN)]
     for name in NAMES["PLAIN"]:
         found.append(
             Extension(
                 f"sklearn_sparsepost._kernels.{name}",
                 [str(PACKAGE / f"{name}.pyx")],
                 include_dirs=[np.get_include()],
-                extra_compile_args=FAST if name in NAMES["ARITHMETIC"] else [],
+                extra_compile_args=FAST if name in NAMES["ARITHMETIC"] else PLAIN,
             )
         )
     for name in NAMES["HOT"]:
-        for suffix, flags in VECTOR_UNITS.items():
-            found.append(
-                Extension(
-                    f"sklearn_sparsepost._kernels.{name}{suffix}",
-                    [str(PACKAGE / f"{name}{suffix}.pyx")],
-                    include_dirs=[np.get_include(), str(PACKAGE)],
-                    extra_compile_args=[*FAST, *flags],
-                )
+        found.append(
+            Extension(
+                f"sklearn_sparsepost._kernels.{name}",
+                [str(PACKAGE / f"{name}.pyx")],
+                include_dirs=[np.get_include(), str(PACKAGE)],
+                extra_compile_args=FAST
+                if MSVC or name not in NAMES["UNROLLED"]
+                else FAST + ["-O3"],
             )
+        )
     for extension in found:
         extension.define_macros.append(("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"))
+    return found
+
+
+def variants(translated):
+    """The hot modules for wider vector units: the same C, under another name."""
+    found = []
+    for base in translated:
+        name = base.name.rpartition(".")[2]
+        for suffix, flags in VECTOR_UNITS.items() if name in NAMES["HOT"] else ():
+            source = TRANSLATED / PACKAGE / f"{name}{suffix}.c"
+            source.write_text(f'#define PyInit_{name} PyInit_{name}{suffix}\n#include "{name}.c"\n')
+            extension = copy.copy(base)
+            extension.name = base.name + suffix
+            extension.sources = [str(source)]
+            extension.depends = [*base.depends, *base.sources]
+            extension.extra_compile_args = [*base.extra_compile_args, *flags]
+            found.append(extension)
     return found
 
 
@@ -107,6 +144,20 @@ def openmp_flags(compiler):
     return None
 
 
+def ingredients(extension, compiler):
+    """A digest of all that a compiled module is made of: sources, headers, flags, versions."""
+    files = {*extension.sources, *extension.depends, *map(str, PACKAGE.glob("*.h"))}
+    # Cython notes the folder of numpy's headers, which is another in every `pip install`.
+    texts = [NOTES.sub(b"", Path(file).read_bytes()) for file in files]
+    what = sorted(hashlib.sha256(text).hexdigest() for text in texts)
+    what += [sys.version, np.__version__, platform.platform()]
+    what += [compiler.compiler_so, compiler.linker_so, extension.define_macros]
+    what += [extension.extra_compile_args, extension.extra_link_args]
+    what += [subprocess.check_output([*compiler.compiler_so, "--version"])]
+    what += [os.environ.get(name) for name in ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH")]
+    return hashlib.sha256(repr(what).encode()).hexdigest()
+
+
 class BuildExt(build_ext):
     def finalize_options(self):
         super().finalize_options()
@@ -127,20 +178,37 @@ class BuildExt(build_ext):
                 ]
         super().build_extensions()
 
+    def build_extension(self, extension):
+        """Compile, unless an earlier build compiled the same in the same way."""
+        target = Path(self.get_ext_fullpath(extension.name))
+        kept = COMPILED / target.name
+        made_of = kept.with_suffix(".txt")
+        digest = None if MSVC else ingredients(extension, self.compiler)
+        if digest and kept.exists() and made_of.exists() and made_of.read_text() == digest:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(kept, target)
+            return
+        target.unlink(missing_ok=True)  # else setuptools takes it, however it was compiled
+        super().build_extension(extension)
+        if digest:
+            COMPILED.mkdir(parents=True, exist_ok=True)
+            made_of.unlink(missing_ok=True)
+            shutil.copy(target, kept)
+            made_of.write_text(digest)
 
-setup(
-    ext_modules=cythonize(
-        extensions(),
-        build_dir="build/cython",
-        nthreads=0 if MSVC else N_JOBS,  # in processes, which on Windows would begin with this file
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": DEBUG,
-            "wraparound": DEBUG,
-            "initializedcheck": DEBUG,
-            "cdivision": not DEBUG,
-            "freethreading_compatible": False,
-        },
-    ),
-    cmdclass={"build_ext": BuildExt},
+
+translated = cythonize(
+    extensions(),
+    build_dir=str(TRANSLATED),
+    shared_utility_qualified_name=SHARED,
+    nthreads=0 if MSVC else N_JOBS,  # in processes, which on Windows would begin with this file
+    compiler_directives={
+        "language_level": 3,
+        "boundscheck": DEBUG,
+        "wraparound": DEBUG,
+        "initializedcheck": DEBUG,
+        "cdivision": not DEBUG,
+        "freethreading_compatible": False,
+    },
 )
+setup(ext_modules=translated + variants(translated), cmdclass={"build_ext": BuildExt})

@@ -1,7 +1,12 @@
 """Fixtures that more than one test file uses."""
 
+import os
 import sys
 from pathlib import Path
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # read when OpenMP is loaded
+    # Threads that spin while they wait would take the time of the tests beside them.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import pytest

@@ -501,7 +501,7 @@ def fit_documents(
 
     Parameters
     ----------
-    indptr : ndarray of shape (n_documents + 1,), int32 or int64
+    indptr : ndarray of shape (n_documents + 1,), int64
         CSR row pointer; it may start above 0, the other arrays start at 0.
     local : ndarray of shape (nnz,), int32
         Row of `weight` for every stored count.

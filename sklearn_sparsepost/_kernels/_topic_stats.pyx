@@ -120,7 +120,7 @@ def sum_by_word_dense(
 
     Parameters
     ----------
-    indptr : ndarray of shape (n_documents + 1,), int32 or int64
+    indptr : ndarray of shape (n_documents + 1,), int64
         CSR row pointer of the chunk.
     word_ptr, occurrence, weight, n_threads
         As for `sum_by_word`.

@@ -1,2 +1,0 @@
-# The same source, compiled for another vector unit (see setup.py).
-include "_gibbs_lda.pyx"
