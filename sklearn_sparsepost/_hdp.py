@@ -170,8 +170,8 @@ class SparseHDP(BaseVariationalTopics):
     --------
     >>> from sklearn_sparsepost import SparseHDP
     >>> from sklearn_sparsepost.datasets import make_bars
-    >>> X, topics, _ = make_bars(500, random_state=0)
-    >>> hdp = SparseHDP(n_components=30, max_iter=50, random_state=0).fit(X)
+    >>> X, topics, _ = make_bars(400, doc_topic_prior=0.1, random_state=0)
+    >>> hdp = SparseHDP(n_components=30, random_state=0).fit(X)
     >>> hdp.n_components_
     10
     """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._checks import LEAST_PRIOR, MOST_COUNT, MOST_PRIOR, MOST_VALUE
 from sklearn_sparsepost._models.documents import draw_dirichlet
 from sklearn_sparsepost.metrics import coherence, document_completion, left_to_right, split_words
@@ -23,6 +23,7 @@ TOPICS = {
     "batch": SparseLDA(3, learning_method="batch", sparsity_level=None, **SHORT),
     "random": SparseLDA(3, init="random", **SHORT),
     "anchor": SparseLDA(3, init="anchor", doc_topic_prior="auto", **SHORT),
+    "hdp": SparseHDP(4, **SHORT),
     "gibbs": AliasLDA(3, evaluate_every=1, **SHORT),
     "gibbs-random": AliasLDA(3, init="random", sampler="cycle", **SHORT),
 }

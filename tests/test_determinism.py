@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._run import chunks, threads
 from sklearn_sparsepost._starts import topics
 from sklearn_sparsepost._starts.topics import _random_topics
@@ -52,6 +52,8 @@ LDAS["LDA gibbs, online"] = SparseLDA(
 LDAS["LDA gibbs, bayes, draws"] = SparseLDA(
     K, local_step="gibbs", estimation="bayes", rao_blackwell=False, **COMMON
 )
+LDAS["HDP"] = SparseHDP(K, **{**COMMON, "max_iter": 6})
+LDAS["HDP online"] = SparseHDP(K, learning_method="online", batch_size=100, **COMMON)
 LDAS["LDA warm"] = SparseLDA(K, doc_start="warm", **COMMON)
 LDAS["LDA dense"] = SparseLDA(K, **{**COMMON, "sparsity_level": None})
 LDAS["LDA anchor"] = SparseLDA(K, init="anchor", **COMMON)

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture
 
 # The checks fit small data with many settings, fractions to samplers among them; the warnings about
 # few documents and about fractions have their own tests.
@@ -28,6 +28,8 @@ ESTIMATORS = [
     SparseLDA(n_components=3, doc_topic_prior="auto", random_state=0),
     AliasLDA(n_components=3, max_iter=10, random_state=0),
     AliasLDA(n_components=3, max_iter=10, sampler="alias", doc_topic_prior="auto", random_state=0),
+    SparseHDP(n_components=4, random_state=0),
+    SparseHDP(n_components=4, learning_method="online", random_state=0),
 ]
 MIXTURES = [
     SparseMixture(random_state=0),

@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import sklearn_sparsepost
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.callbacks import EarlyStopping
@@ -38,6 +38,8 @@ ESTIMATORS = {
     "LDA auto, warm": SparseLDA(5, n_batches=3, doc_topic_prior="auto", doc_start="warm"),
     "LDA gibbs": SparseLDA(5, n_batches=3, local_step="gibbs", average_after=1),
     "LDA gibbs, online": SparseLDA(5, learning_method="online", local_step="gibbs", batch_size=20),
+    "HDP": SparseHDP(9, n_batches=3),
+    "HDP batch, warm": SparseHDP(9, learning_method="batch", doc_start="warm"),
     "mixture batch": SparseMixture(6, sparsity_level=2, learning_method="batch"),
     "mixture online": SparseMixture(6, learning_method="online", batch_size=40),
     "mixture memoized": SparseMixture(6, sparsity_level=2, n_batches=3),
@@ -93,7 +95,7 @@ def as_array(X):
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-@pytest.mark.parametrize("estimator", [SparseLDA(), SparseMixture(), AliasLDA()])
+@pytest.mark.parametrize("estimator", [SparseLDA(), SparseHDP(), SparseMixture(), AliasLDA()])
 def test_no_public_method_is_forgotten(estimator):
     assert set(methods_of(estimator)) <= {*OF_DATA, *WITHOUT, *NOT_TRIED}
 

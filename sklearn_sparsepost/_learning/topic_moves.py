@@ -93,7 +93,9 @@ def choose_topic_pairs(model, state):
     count = state.stats.value("count")
     mean = count / max(state.stats.value("n_samples"), 1)
     scatter = state.overlap / max(state.stats.value("n_samples"), 1) - np.outer(mean, mean)
-    spread = np.sqrt(np.maximum(np.diag(scatter), np.finfo(float).tiny))
+    variance = np.maximum(np.diag(scatter), 0)
+    spread = np.sqrt(np.where(count > IDLE, variance, np.inf))
+    spread[~(spread > 0)] = np.inf  # what all groups use alike
     scores = [(scatter / spread / spread[:, None], LEAST_CORRELATION)]
     alike = model.similarity(state)
     if alike is not None:
