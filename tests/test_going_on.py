@@ -21,7 +21,7 @@ ESTIMATORS = {
     "lda": SparseLDA(6, tol=0, n_batches=3, **SHORT),
     "online": SparseLDA(6, tol=0, learning_method="online", batch_size=100, **SHORT),
     "learned": SparseLDA(6, tol=0, n_batches=3, doc_topic_prior="auto", doc_start="warm", **SHORT),
-    "hdp": SparseHDP(9, tol=0, n_batches=3, **SHORT),
+    "hdp": SparseHDP(6, tol=0, n_batches=3, **SHORT),
     "mixture": SparseMixture(6, tol=0, observation="multinomial", n_batches=3, **SHORT),
     "alias": AliasLDA(6, burn_in=0, sample_every=1, topic_word_prior="auto", **SHORT),
 }
