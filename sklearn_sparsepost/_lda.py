@@ -36,6 +36,8 @@ from sklearn_sparsepost._variational import BaseVariational
 
 # Tokens of a document that are drawn: counts of them are exact in float32.
 MOST_TOKENS = 1 << 24
+# Restart proposals where none are asked for.
+RESTARTS = {"bayes": 5, "map": 0}
 # Pseudo-counts a topic where only its probabilities are known: so many that E[log phi] is log phi.
 POINT_ESTIMATE_COUNT = 1e9
 
@@ -84,7 +86,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
     local_step : {"variational", "gibbs"}, default="variational"
         How documents are fitted.
 
-        - "variational": coordinate ascent of L-sparse posteriors, with restarts [1]_.
+        - "variational": coordinate ascent of L-sparse posteriors [1]_.
         - "gibbs": sweeps that draw every token's topic given those of its document, under fixed
           topics [5]_. Statistics are averages over sweeps, and in memoized learning a batch is
           sampled under the topics of the other batches. Needs whole counts; there is no bound,
@@ -143,10 +145,12 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         A document's iterations stop once none of its expected topic counts moves by more. This is
         the criterion of [1]_ under scikit-learn's name; scikit-learn averages over all topics.
 
-    restarts : int, default=5
+    restarts : int, default=None
         The most restart proposals a document and visit: one topic's mass is forced to zero, and
         after a few iterations the result is kept if the document's bound improved. They keep
-        documents from spreading over too many topics pass by pass. 0 makes none.
+        documents from spreading over too many topics pass by pass. 0 makes none; by default 5 are
+        made with ``estimation="bayes"`` and none with "map", whose topics mostly are better
+        without.
 
     doc_start : {"cold", "warm"}, default="cold"
         Whether documents start every pass from their words alone, or in memoized learning from
@@ -256,7 +260,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
         "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
-        "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
+        "restarts": [None, Interval(Integral, 0, MOST_INTEGER, closed="both")],
         "doc_start": [StrOptions({"cold", "warm"})],
         "evaluate_every": [Interval(Integral, 0, None, closed="left")],
     }
@@ -285,7 +289,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         tol=1e-3,
         max_doc_update_iter=100,
         mean_change_tol=0.05,
-        restarts=5,
+        restarts=None,
         doc_start="cold",
         evaluate_every=1,
         sparse_output=False,
@@ -392,7 +396,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
             X, dtype = self._validate_counts(X, reset=begins)
             if not begins:
                 self._check_goes_on()
-            model = self._model(X.shape[1], dtype)
+            model = self._model(X.shape[1], dtype, streams=True)
             self._check_drawable(X)
             corpus = Corpus(X, dtype, self.n_jobs)
             if begins:
@@ -406,7 +410,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
             self._stream(model, corpus, state, begins)
         return self
 
-    def _model(self, n_features, dtype):
+    def _model(self, n_features, dtype, *, streams=False):
         alpha, beta = self._resolve_priors(n_features)
         if self.local_step == "variational":
             return self._variational_model(alpha, beta, n_features, dtype)
@@ -419,7 +423,7 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
             self.estimation,
             compact_prior(beta),
             n_features,
-            forgets=self.learning_method == "online",
+            forgets=streams or self.learning_method == "online",
         )
         documents = SampledDocuments(
             alpha,
@@ -467,12 +471,13 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         return partial(averaged_pass, one_pass, after)
 
     def _documents(self, alpha):
+        restarts = RESTARTS[self.estimation] if self.restarts is None else self.restarts
         return DirichletDocuments(
             alpha,
             sparsity_level=self.sparsity_level,
             max_iter=self.max_doc_update_iter,
             tol=self.mean_change_tol,
-            restarts=self.restarts,
+            restarts=restarts,
             learn=self._learns_prior,
         )
 
@@ -519,7 +524,11 @@ class SparseLDA(BaseTopicEstimator, BaseVariational):
         """The kept state if the data are the same, else one from the fitted topics."""
         state = super()._state_to_go_on(model, corpus)
         state.learned = self._learned_to_go_on()
-        return state
+        return _stored_as(model, state)
+
+    def _state_to_stream(self, model, corpus):
+        state = super()._state_to_stream(model, corpus)
+        return _stored_as(model, state)
 
     def _serves(self, kept, mark):
         return kept.fingerprint == mark and self._streams(kept)
@@ -640,6 +649,13 @@ def _stats_of(model, counts):
     stats.arrays["feature_counts"] = model.observation.stored(counts)
     stats.arrays["feature_total"], stats.arrays["count"] = counts.sum(axis=0), counts.sum(axis=0)
     return stats
+
+
+def _stored_as(model, state):
+    """The state with its counts kept as the model does: a stream forgets, and a fit does not."""
+    arrays = state.stats.arrays
+    arrays["feature_counts"] = model.observation.stored(arrays["feature_counts"])
+    return state
 
 
 def _acceptance(report):
