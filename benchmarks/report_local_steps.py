@@ -29,7 +29,7 @@ def _held_out(name, labels, table):
     n_seeds = max(len(runs) for runs in found.values())
     note = "Held-out score in nats a token after so many seconds of training, higher is better."
     if n_seeds > 1:
-        note += f" Means over {n_seeds} seeds; in brackets how far the seeds are apart."
+        note += f" Means over up to {n_seeds} seeds; in brackets how far the seeds are apart."
     corpus, _, k = name.rpartition("-")
     header = ["method", *(f"{t} s" for t in times)]
     return table(f"Local steps: {corpus}, {k} topics", note, header, rows)
