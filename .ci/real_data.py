@@ -31,6 +31,11 @@ fit(AliasLDA(50, doc_topic_prior="auto", topic_word_prior="auto", learn_every=2,
 for level in (1, 8, None):
     for method in ("batch", "online", "memoized"):
         fit(SparseLDA(50, sparsity_level=level, learning_method=method, max_iter=2), X)
+        drawn = {"local_step": "gibbs", "learning_method": method, "max_iter": 2}
+        fit(SparseLDA(50, sparsity_level=level, **drawn), X)
+drawn = {"local_step": "gibbs", "max_iter": 2, "doc_topic_prior": "auto"}
+fit(SparseLDA(400, estimation="bayes", rao_blackwell=False, burn_in=0, **drawn), X)
+fit(SparseLDA(50, topic_word_prior=seeded, **drawn), X)
 fit(SparseMixture(20, observation="multinomial", max_iter=2), X)
 
 image = load_sample_image("china.jpg").mean(axis=2) / 255

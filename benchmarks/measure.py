@@ -60,6 +60,7 @@ def curve(
     seed=0,
     score="every",
     own_score=False,
+    coherent=False,
     share=1,
     **limits,
 ):
@@ -77,6 +78,8 @@ def curve(
         Which checkpoints the judge scores.
     own_score : bool, default=False
         Whether to score by the estimator's own `score` in the end.
+    coherent : bool, default=False
+        Whether to compute the coherence of the topics that are there in the end.
     share : int, default=1
         One in how many training documents to take, from the first on.
     **limits
@@ -105,6 +108,13 @@ def curve(
     }
     if own_score:
         result["own_score"] = model.score(X_test)
+    if coherent:
+        from sklearn_sparsepost.metrics import coherence
+
+        result["coherence"] = {
+            measure: float(coherence(model.components_, X, measure=measure).mean())
+            for measure in ("npmi", "umass")
+        }
     return result
 
 
@@ -302,13 +312,26 @@ def stream(corpus, n_topics, method, *, passes, seed=0, threads=1):
     return {"scores": scores, "n_streamed": X.shape[0] - n_first}
 
 
-def minibatch(corpus, n_topics, method, *, options=None, size=100, n_batches=30, seed=0, threads=1):
+def minibatch(
+    corpus,
+    n_topics,
+    method,
+    *,
+    options=None,
+    n_words=None,
+    size=100,
+    n_batches=30,
+    seed=0,
+    threads=1,
+):
     """Milliseconds that `partial_fit` needs for a batch of a stream, after two passes of a fit.
 
     Parameters
     ----------
     corpus, n_topics, method, options, seed, threads
         As for :func:`curve`.
+    n_words : int, default=None
+        How many of the most frequent words to keep, None for all.
     size : int, default=100
         Documents a batch.
     n_batches : int, default=30
@@ -325,6 +348,9 @@ def minibatch(corpus, n_topics, method, *, options=None, size=100, n_batches=30,
 
     X, _ = corpora.load(corpus)
     X = X[np.random.default_rng(seed).permutation(X.shape[0])]
+    if n_words is not None:
+        X = X[:, np.sort(np.argsort(-X.sum(axis=0).A1, kind="stable")[:n_words])]
+    options = options or {}
     lda = SparseLDA(
         n_topics,
         learning_method="online",
@@ -332,8 +358,9 @@ def minibatch(corpus, n_topics, method, *, options=None, size=100, n_batches=30,
         evaluate_every=0,
         random_state=seed,
         n_jobs=threads,
-        **(options or {}),
+        **{**options, "sparsity_level": 8},  # two dense passes would take minutes
     ).fit(X)
+    lda.set_params(**options)
     seconds, tokens = [], []
     for i in range(2 * n_batches):
         batch = X[i * size % (X.shape[0] - size) :][:size]

@@ -4,6 +4,8 @@ import numpy as np
 from runs import read
 
 TIMES = (2, 5, 10, 20, 30, 90)
+# Tokens of the corpus of Mimno, Hoffman & Blei (2012).
+LARGE_CORPUS = 33e9
 
 
 def _held_out(name, labels, table):
@@ -27,7 +29,7 @@ def _held_out(name, labels, table):
     n_seeds = max(len(runs) for runs in found.values())
     note = "Held-out score in nats a token after so many seconds of training, higher is better."
     if n_seeds > 1:
-        note += f" Means over {n_seeds} seeds; in brackets how far the seeds are apart."
+        note += f" Means over up to {n_seeds} seeds; in brackets how far the seeds are apart."
     corpus, _, k = name.rpartition("-")
     header = ["method", *(f"{t} s" for t in times)]
     return table(f"Local steps: {corpus}, {k} topics", note, header, rows)
@@ -53,19 +55,80 @@ def local_step_tables(runs, table):
         for experiment in ("local steps", "local steps, 2 threads")
         for name, labels in read(runs, experiment).items()
     ]
+    return [*tables, *_coherence(runs, table), *_batches(runs, table), *_costs(runs, table)]
+
+
+def _coherence(runs, table):
+    """Coherence in the end of online learning, by corpus and local step."""
     found = {}
     for key, result in runs.items():
-        if key.startswith("minibatch/") and "milliseconds" in result:
+        if key.startswith("local steps") and "coherence" in result:
             _, name, label = key.split("/")
-            found.setdefault(label, {})[int(name.rpartition("-")[2])] = result["milliseconds"]
-    if found:
-        sizes = sorted({k for times in found.values() for k in times})
-        header = ["local step", *(f"{k} topics" for k in sizes), "growth"]
-        rows = []
-        for label, times in found.items():
-            known = sorted(times)
-            growth = f"{times[known[-1]] / times[known[0]]:.2f}" if len(known) > 1 else ""
-            rows.append([label, *(f"{times[k]:.1f}" if k in times else "" for k in sizes), growth])
-        note = "Milliseconds that `partial_fit` takes for 100 documents of newsgroups20."
-        tables.append(table("A batch of a stream", note, header, rows))
-    return tables
+            last = result["checkpoints"][-1]["score"]
+            values = [last, result["coherence"]["npmi"], result["coherence"]["umass"]]
+            found.setdefault((name, label.split(", seed")[0]), []).append(values)
+    rows = []
+    for (name, label), values in found.items():
+        score, npmi, umass = np.mean(values, axis=0)
+        rows.append([name, label, f"{score:.3f}", f"{npmi:.3f}", f"{umass:.2f}", str(len(values))])
+    if not rows:
+        return []
+    note = (
+        "Topics after equal times of online learning: held-out score and mean coherence of the ten "
+        "top words on the training documents. Higher is better."
+    )
+    header = ["corpus and topics", "local step", "score", "NPMI", "UMass", "seeds"]
+    return [table("Drawn and ascended topics in online learning", note, header, rows)]
+
+
+def _of_batches(runs, experiment):
+    """Results of batches by experiment: {label: {topics: result}}."""
+    found = {}
+    for key, result in runs.items():
+        name, corpus, label = key.split("/")
+        if name == experiment and "milliseconds" in result:
+            found.setdefault(label, {})[int(corpus.rpartition("-")[2])] = result
+    return found
+
+
+def _batches(runs, table):
+    """Milliseconds a batch over topics."""
+    found = _of_batches(runs, "minibatch")
+    sizes = sorted({k for results in found.values() for k in results})
+    rows = []
+    for label, results in found.items():
+        times = {k: result["milliseconds"] for k, result in results.items()}
+        known = sorted(times)
+        growth = f"{times[known[-1]] / times[known[0]]:.2f}" if len(known) > 1 else ""
+        rows.append([label, *(f"{times[k]:.1f}" if k in times else "" for k in sizes), growth])
+    if not rows:
+        return []
+    header = ["local step", *(f"{k} topics" for k in sizes), "growth"]
+    note = "Milliseconds that `partial_fit` takes for 100 documents of newsgroups20."
+    return [table("A batch of a stream", note, header, rows)]
+
+
+def _costs(runs, table):
+    """Cost of a token over topics and over words, and what it makes of a large corpus."""
+    rows = []
+
+    def add(label, n_topics, n_words, result):
+        cost = 1e3 * result["milliseconds"] / result["tokens"]
+        hours = cost * 1e-6 * LARGE_CORPUS / 3600
+        rows.append([label, str(n_topics), n_words, f"{cost:.2f}", f"{hours:.0f}"])
+
+    for label, results in _of_batches(runs, "minibatch").items():
+        for n_topics in sorted(results):
+            add(label, n_topics, "all", results[n_topics])
+    for label, results in _of_batches(runs, "minibatch over words").items():
+        for n_topics, result in results.items():
+            add("gibbs", n_topics, label, result)
+    if not rows:
+        return []
+    note = (
+        "One thread, newsgroups20 and its most frequent words, batches of 100 documents. The last "
+        "column is the same cost times the 33 billion tokens of Mimno, Hoffman & Blei (2012): one "
+        "pass on one core, if a token cost there what it costs here."
+    )
+    header = ["local step", "topics", "words", "microseconds a token", "hours"]
+    return [table("Cost of a token", note, header, rows)]

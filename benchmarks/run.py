@@ -234,10 +234,10 @@ def samplers(quick=False):
     return found
 
 
-# Sampled local steps: topics are averaged after so many passes, whatever the time.
-GIBBS = {"local_step": "gibbs", "average_after": 10}
+GIBBS = {"local_step": "gibbs"}
 LOCAL_STEPS = [
     ("map", "sparsepost", {"estimation": "map"}),
+    ("map, 5 restarts", "sparsepost", {"estimation": "map", "restarts": 5}),
     ("bayes", "sparsepost", {"estimation": "bayes"}),
     ("gibbs", "sparsepost", GIBBS),
     ("map, online", "sparsepost", {"estimation": "map", "learning_method": "online"}),
@@ -256,17 +256,27 @@ def local_steps(quick=False):
         found.append((f"{key}/{corpus}-{n_topics}/{label}", {"corpus": corpus, **spec}))
         found[-1][1]["n_topics"] = n_topics
 
-    plan = [("kos", 50, 20, 3), ("newsgroups20", 200, 30, 1), ("newsgroups20", 800, 20, 1)]
-    plan = [("kos", 20, 2, 2)] if quick else [*plan, ("nips", 200, 20, 1)]
-    for corpus, k, budget, n_seeds in plan:
+    # Drawn topics are averaged after about half of the passes that there is time for.
+    plan = [
+        ("kos", 50, 20, 10),
+        ("newsgroups20", 200, 30, 8),
+        ("newsgroups20", 800, 20, 3),
+        ("nips", 200, 20, 4),
+    ]
+    for corpus, k, budget, after in [("kos", 20, 2, 3)] if quick else plan:
         for label, method, options in LOCAL_STEPS:
-            for seed in range(n_seeds):
-                told = f"{label}, seed {seed}" if n_seeds > 1 else label
-                spec = {"options": options, "budget": budget, "seed": seed}
-                add("local steps", corpus, k, told, method, **spec)
+            for seed in range(2 if quick else 3):
+                averages = {"average_after": after} if label == "gibbs" else {}
+                spec = {"options": {**options, **averages}, "budget": budget, "seed": seed}
+                if "online" in label:
+                    spec["coherent"] = True
+                add("local steps", corpus, k, f"{label}, seed {seed}", method, **spec)
     corpus, k, budget = ("kos", 20, 2) if quick else ("arxiv300k", 500, 90)
-    for label, method, options in LOCAL_STEPS[:1] + LOCAL_STEPS[2:5]:
-        spec = {"options": options, "budget": budget, "threads": 2}
+    for label, method, options in LOCAL_STEPS:
+        if label in ("bayes", "AliasLDA", "tomotopy"):
+            continue
+        options = {**options, "average_after": 2} if label == "gibbs" else options
+        spec = {"options": options, "budget": budget, "threads": 2, "coherent": "online" in label}
         add("local steps, 2 threads", corpus, k, label, method, **spec)
 
     corpus = "kos" if quick else "newsgroups20"
@@ -278,6 +288,10 @@ def local_steps(quick=False):
             ("dense", {"sparsity_level": None}),
         ):
             add("minibatch", corpus, k, label, kind="minibatch", options=options)
+    k = 20 if quick else 800
+    for n_words in (2000, 5000) if quick else (2500, 5000, 10000, 20000):
+        spec = {"kind": "minibatch", "options": {"local_step": "gibbs"}, "n_words": n_words}
+        add("minibatch over words", corpus, k, f"{n_words}", **spec)
     return found
 
 

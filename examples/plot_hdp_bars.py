@@ -37,9 +37,7 @@ runs = {}
 for n_start in (40, 60, 100):
     for init, style in (("k-means++", "-"), ("random", "--")):
         numbers = [n_start]
-        trial = SparseHDP(
-            n_start, init=init, max_iter=1, warm_start=True, tol=0, random_state=1
-        )
+        trial = SparseHDP(n_start, init=init, max_iter=1, warm_start=True, tol=0, random_state=1)
         for _ in range(15):
             numbers.append(trial.fit(X).n_components_)
         runs[n_start, init] = numbers, style
@@ -60,9 +58,7 @@ for row, n_passes in zip(axes, PASSES, strict=True):
         ax.spines[:].set_color("#cccccc")
     for ax in row[len(topics) :]:
         ax.set_visible(False)
-    row[0].set_ylabel(
-        f"pass {n_passes}\n{len(topics)} topics", rotation=0, ha="right", va="center"
-    )
+    row[0].set_ylabel(f"pass {n_passes}\n{len(topics)} topics", rotation=0, ha="right", va="center")
 left.suptitle("The largest topics, by size")
 ax = right.subplots()
 for colour, n_start in zip(("#009988", "#0077bb", "#cc3311"), (40, 60, 100), strict=True):

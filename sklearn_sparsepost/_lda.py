@@ -74,7 +74,7 @@ class SparseLDA(BaseVariationalTopics):
     local_step : {"variational", "gibbs"}, default="variational"
         How documents are fitted.
 
-        - "variational": coordinate ascent of L-sparse posteriors, with restarts [1]_.
+        - "variational": coordinate ascent of L-sparse posteriors [1]_.
         - "gibbs": sweeps that draw every token's topic given those of its document, under fixed
           topics [5]_. Statistics are averages over sweeps, and in memoized learning a batch is
           sampled under the topics of the other batches. Needs whole counts; there is no bound,
@@ -133,10 +133,12 @@ class SparseLDA(BaseVariationalTopics):
         A document's iterations stop once none of its expected topic counts moves by more. This is
         the criterion of [1]_ under scikit-learn's name; scikit-learn averages over all topics.
 
-    restarts : int, default=5
+    restarts : int, default=None
         The most restart proposals a document and visit: one topic's mass is forced to zero, and
         after a few iterations the result is kept if the document's bound improved. They keep
-        documents from spreading over too many topics pass by pass. 0 makes none.
+        documents from spreading over too many topics pass by pass. 0 makes none; by default 5 are
+        made with ``estimation="bayes"`` and none with "map", whose topics mostly are better
+        without.
 
     doc_start : {"cold", "warm"}, default="cold"
         Whether documents start every pass from their words alone, or in memoized learning from
@@ -265,7 +267,7 @@ class SparseLDA(BaseVariationalTopics):
         tol=1e-3,
         max_doc_update_iter=100,
         mean_change_tol=0.05,
-        restarts=5,
+        restarts=None,
         doc_start="cold",
         evaluate_every=1,
         sparse_output=False,
@@ -323,7 +325,7 @@ class SparseLDA(BaseVariationalTopics):
             self.estimation,
             compact_prior(beta),
             n_features,
-            forgets=self.learning_method == "online",
+            forgets=n_documents is None or self.learning_method == "online",
         )
         documents = SampledDocuments(
             alpha,

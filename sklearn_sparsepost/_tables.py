@@ -15,8 +15,8 @@ MOSTLY_ZERO = 0.25
 ROW_BLOCK = 256
 # Entries below this are rounding errors of what was added and taken away again.
 NOTHING = 1e-9
-# The share of a pool that may be entries of older tables, and the entries that it may hold anyway.
-MOST_GARBAGE, SMALL_POOL = 0.5, 1 << 16
+# How many times its table's entries a pool holds, and the entries that it may hold anyway.
+POOL_SIZE, SMALL_POOL = 3, 1 << 16
 
 
 class SparseTable:
@@ -141,10 +141,10 @@ class SparseTable:
 class _Pool:
     """Memory of entries, filled from the front; what is in it stays."""
 
-    def __init__(self, size):
-        self.topics = np.empty(size, dtype=np.int32)
-        self.values = np.empty(size)
-        self.used = 0
+    def __init__(self, topics, values, used):
+        self.topics = topics
+        self.values = values
+        self.used = used
 
 
 class RowTable:
@@ -169,12 +169,16 @@ class RowTable:
         self.least = least
         self.first = np.zeros(shape[0], dtype=np.int64)
         self.length = np.zeros(shape[0], dtype=np.int32)
-        self.pool = _Pool(0)
+        self.pool = _Pool(np.empty(0, dtype=np.int32), np.empty(0), 0)
         self._end = 0  # of the pool, as far as this table knows it
 
     @classmethod
     def of(cls, table, least=NOTHING):
-        """A table, dense or a SparseTable, as one of rows."""
+        """A table of any kind as one of rows; of a RowTable, what is stored already stays."""
+        if isinstance(table, RowTable):
+            new = table.copy()
+            new.least = least
+            return new
         if not isinstance(table, SparseTable):
             table = SparseTable.of(table)
         return cls(table.shape, least).plus(table)
@@ -197,11 +201,11 @@ class RowTable:
         pool = self.pool
         return sum(p.nbytes for p in (self.first, self.length, pool.topics, pool.values))
 
-    def gathered(self, rows):
-        """The entries of some rows: `row_ptr`, topics and values."""
-        pool = self.pool
+    def gathered(self, rows, room=0):
+        """The entries of some rows: `row_ptr`, topics and values, with room for more behind."""
+        pool, rows = self.pool, np.asarray(rows, dtype=np.int32)
         return _row_tables.gather_rows(
-            self.first, self.length, pool.topics, pool.values, np.asarray(rows, dtype=np.int32)
+            self.first, self.length, pool.topics, pool.values, rows, room
         )
 
     def to_sparse(self):
@@ -272,16 +276,16 @@ class RowTable:
         """Whether the pool takes more of this table, and is not mostly of older ones."""
         pool = self.pool
         fits = self._end == pool.used and pool.used + n_more <= len(pool.topics)
-        return fits and (len(pool.topics) <= SMALL_POOL or self.n_stored > MOST_GARBAGE * pool.used)
+        return fits and (len(pool.topics) <= SMALL_POOL or POOL_SIZE * self.n_stored > pool.used)
 
     def _packed(self, n_more=0):
         """This table alone in a pool of its own, with room for more."""
         rows = np.flatnonzero(self.length).astype(np.int32)
-        row_ptr, topics, values = self.gathered(rows)
+        room = POOL_SIZE * n_more + (POOL_SIZE - 1) * self.n_stored if n_more else 0
+        row_ptr, topics, values = self.gathered(rows, room)
         new = self.copy()
-        new.pool = _Pool(2 * (len(topics) + n_more) if n_more else len(topics))
-        new.pool.topics[: len(topics)], new.pool.values[: len(topics)] = topics, values
-        new.pool.used = new._end = len(topics)
+        new._end = int(row_ptr[-1])
+        new.pool = _Pool(topics, values, new._end)
         new.first[rows] = row_ptr[:-1]
         return new
 

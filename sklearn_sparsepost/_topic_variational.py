@@ -19,6 +19,9 @@ from sklearn_sparsepost._tables import PseudoCounts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator
 from sklearn_sparsepost._variational import BaseVariational
 
+# Restart proposals where none are asked for.
+RESTARTS = {"bayes": 5, "map": 0}
+
 
 class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
     """Base class of the topic models that are learned by a bound.
@@ -38,7 +41,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
         "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
-        "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
+        "restarts": [None, Interval(Integral, 0, MOST_INTEGER, closed="both")],
         "doc_start": [StrOptions({"cold", "warm"})],
         "evaluate_every": [Interval(Integral, 0, None, closed="left")],
     }
@@ -149,7 +152,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             "sparsity_level": self.sparsity_level,
             "max_iter": self.max_doc_update_iter,
             "tol": self.mean_change_tol,
-            "restarts": self.restarts,
+            "restarts": RESTARTS[self.estimation] if self.restarts is None else self.restarts,
         }
 
     @property
@@ -195,7 +198,10 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         """The kept state if the data are the same, else one from the fitted topics."""
         state = super()._state_to_go_on(model, corpus)
         state.learned = self._learned_to_go_on(state)
-        return state
+        return _stored_as(model, state)
+
+    def _state_to_stream(self, model, corpus):
+        return _stored_as(model, super()._state_to_stream(model, corpus))
 
     def _serves(self, kept, mark):
         return kept.fingerprint == mark and self._streams(kept)
@@ -263,6 +269,13 @@ def _stats_of(model, counts):
     stats.arrays["feature_counts"] = model.observation.stored(counts)
     stats.arrays["feature_total"], stats.arrays["count"] = counts.sum(axis=0), counts.sum(axis=0)
     return stats
+
+
+def _stored_as(model, state):
+    """The state with its counts kept as the model does: a stream forgets, and a fit does not."""
+    arrays = state.stats.arrays
+    arrays["feature_counts"] = model.observation.stored(arrays["feature_counts"])
+    return state
 
 
 def _acceptance(report):

@@ -9,6 +9,7 @@ from scipy.special import gammaln, psi
 from scipy.stats import chi2
 
 from sklearn_sparsepost._kernels import _sampled_words, sampled_documents, topic_stats
+from sklearn_sparsepost._models import sampled
 from sklearn_sparsepost._models.admixture import Items
 from sklearn_sparsepost._models.observation import ItemLists
 from sklearn_sparsepost._models.sampled import GrowingMultinomial, SampledDocuments
@@ -268,3 +269,23 @@ def test_documents_have_streams_of_their_own():
     np.testing.assert_array_equal(found[0][order], found[1])
     again = sample(X, lambda items: lists_of(items, "map", counts=counts), alpha, step=1)[1]
     assert (again[2] != found[0]).any()
+
+
+def test_all_topics_of_words_are_kept_in_little_memory(monkeypatch):
+    """Without a sparsity level the documents are sampled in parts, to the same result."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.8, (30, 5)) + np.eye(30, 5, dtype=int)
+    found = {}
+    for most in (1 << 24, 64, 1):
+        monkeypatch.setattr(sampled, "MOST_RESERVED", most)
+        items = Items(chunk_of(X))
+        model = SampledDocuments(ALPHA, sparsity_level=None, learn=True)
+        lists = lists_of(items, "map")
+        found[most] = model.sample(items, lists, ALPHA, np.arange(30), (3, 1))
+    index, resp, mass = found.pop(1 << 24)
+    for other_index, other_resp, other_mass in found.values():
+        width = other_index.shape[1]
+        np.testing.assert_array_equal(other_index, index[:, :width])
+        np.testing.assert_array_equal(other_resp, resp[:, :width])
+        assert (index[:, width:] == -1).all()
+        np.testing.assert_array_equal(other_mass, mass)

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost._tables import RowTable
+from sklearn_sparsepost._models.sampled import LEAST_COUNT
+from sklearn_sparsepost._tables import NOTHING, RowTable
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 METHODS = ["batch", "memoized", "online"]
@@ -91,6 +92,30 @@ def test_streams(corpora, estimation):
             lda.partial_fit(X[first : first + 100])
     assert lda.n_batch_iter_ == 28
     assert lda.score(X_test) > SparseLDA.from_topics(topics).score(X_test) - 0.03
+
+
+def test_streams_forget_whatever_the_learning_method(corpora):
+    """Faded counts are dropped by steps of a stream, and by no fit that goes on from there."""
+    X = corpora[0]
+    streams = {}
+    for method in ("memoized", "batch", "online"):
+        lda = gibbs(learning_method=method, total_samples=700, learning_offset=0, warm_start=True)
+        lda.set_params(max_iter=2).fit(X)
+        least = [lda._fit_state.stats["feature_counts"].least]
+        for first in range(0, 700, 100):
+            lda.partial_fit(X[first : first + 100])
+        least.append(lda._fit_state.stats["feature_counts"].least)
+        assert least == [LEAST_COUNT if method == "online" else NOTHING, LEAST_COUNT]
+        lda = gibbs(learning_method=method, total_samples=700, learning_offset=0)
+        for _ in range(3):
+            for first in range(0, 700, 100):
+                lda.partial_fit(X[first : first + 100])
+        streams[method] = lda
+    one = streams.pop("online")
+    for other in streams.values():
+        np.testing.assert_array_equal(other.components_, one.components_)
+    lda = one.set_params(learning_method="memoized", warm_start=True, max_iter=1).fit(X)
+    assert lda._fit_state.stats["feature_counts"].least == NOTHING
 
 
 def test_batches_of_a_stream_have_streams_of_their_own(corpora):

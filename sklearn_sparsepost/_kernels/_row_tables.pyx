@@ -7,7 +7,7 @@ the same pool stays as it was.
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memmove
+from libc.string cimport memcpy, memmove
 
 from sklearn_sparsepost._kernels._types cimport floating
 
@@ -156,6 +156,7 @@ def gather_rows(
     const int[::1] pool_topics,  # IN
     const double[::1] pool_values,  # IN
     const int[::1] rows,  # IN
+    Py_ssize_t room=0,  # IN
 ):
     """The entries of some rows, one row after another.
 
@@ -165,30 +166,32 @@ def gather_rows(
         As for :func:`merge_rows`.
     rows : ndarray of shape (n_rows,), int32
         The rows wanted.
+    room : int, default=0
+        Places that are to be left free behind the entries.
 
     Returns
     -------
     row_ptr : ndarray of shape (n_rows + 1,), int64
         Row ``rows[r]`` is at ``row_ptr[r]:row_ptr[r + 1]``.
-    topics : ndarray of shape (n_stored,), int32
+    topics : ndarray of shape (n_stored + room,), int32
         Topics, ascending in a row.
-    values : ndarray of shape (n_stored,), float64
+    values : ndarray of shape (n_stored + room,), float64
         The entries.
     """
     row_ptr_array = np.zeros(rows.shape[0] + 1, dtype=np.int64)
     np.cumsum(np.asarray(length)[np.asarray(rows)], out=row_ptr_array[1:])
     cdef const long long[::1] row_ptr = row_ptr_array
-    topics_array = np.empty(row_ptr_array[-1], dtype=np.int32)
-    values_array = np.empty(row_ptr_array[-1])
+    topics_array = np.empty(row_ptr_array[-1] + room, dtype=np.int32)
+    values_array = np.empty(row_ptr_array[-1] + room)
     cdef int[::1] topics = topics_array
     cdef double[::1] values = values_array
-    cdef Py_ssize_t r, j, at
+    cdef Py_ssize_t r, n, at
     with nogil:
         for r in range(rows.shape[0]):
-            at = first[rows[r]]
-            for j in range(row_ptr[r + 1] - row_ptr[r]):
-                topics[row_ptr[r] + j] = pool_topics[at + j]
-                values[row_ptr[r] + j] = pool_values[at + j]
+            at, n = first[rows[r]], row_ptr[r + 1] - row_ptr[r]
+            if n:
+                memcpy(&topics[row_ptr[r]], &pool_topics[0] + at, n * sizeof(int))
+                memcpy(&values[row_ptr[r]], &pool_values[0] + at, n * sizeof(double))
     return row_ptr_array, topics_array, values_array
 
 

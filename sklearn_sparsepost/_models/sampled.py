@@ -1,5 +1,8 @@
 """Mixed membership whose items' components are drawn, not weighed (paper 001)."""
 
+import itertools
+from functools import partial
+
 import numpy as np
 from scipy.special import psi
 
@@ -17,6 +20,8 @@ from sklearn_sparsepost._tables import NOTHING, RowTable, SparseTable
 
 # Of a stream's expected counts those are dropped that are under this, or a share of the prior.
 LEAST_COUNT, LEAST_SHARE = 1e-2, 1e-1
+# Entries that topics of words are reserved at a time: 128 MiB.
+MOST_RESERVED = 1 << 24
 
 
 class GrowingMultinomial(Multinomial):
@@ -58,7 +63,7 @@ class GrowingMultinomial(Multinomial):
 
         Parameters
         ----------
-        counts : ndarray or SparseTable of shape (n_features, n_components)
+        counts : ndarray, SparseTable or RowTable of shape (n_features, n_components)
             Expected counts.
 
         Returns
@@ -155,27 +160,79 @@ class SampledDocuments(DirichletDocuments):
         n_threads = threads_for(64 * n)
         n_documents = np.diff(items.ptr)
         n_tokens = np.bincount(items.local, items.counts, minlength=len(n_documents))
-        return sampled_documents.sample_documents(
-            items.indptr,
-            items.local,
-            items.counts,
-            (
+        sample = partial(
+            sampled_documents.sample_documents,
+            words=(
                 *words,
                 lists.base,
                 *_sampled_words.alias_tables(*words, alpha, n_tokens, n_threads),
                 *_sampled_words.dense_rows(*words, lists.base, inverse, n_documents, n_threads),
             ),
-            (alpha, inverse, *gibbs_lda.alias_table(shared), shared.sum()),
-            np.asarray(units, dtype=np.uint64),
+            topics=(alpha, inverse, *gibbs_lda.alias_table(shared), shared.sum()),
             seed=key[0],
             step=LOCAL_DRAWS + key[1],
             burn_in=self.burn_in,
             n_sweeps=self.n_sweeps,
             rao_blackwell=self.rao_blackwell,
-            sparsity_level=self.level(K),
             want_mass=self.learn,
             n_threads=n_threads,
         )
+        units = np.asarray(units, dtype=np.uint64)
+        # A document's tokens cannot have had more topics than this.
+        reached = (1 + self.n_sweeps) * row_sums(items.indptr, items.counts)
+        level = min(self.level(K), max(1, int(reached.max(initial=0))))
+        return _in_parts(sample, items, units, level)
+
+
+def _in_parts(sample, items, units, level):
+    """Sample some documents at a time, so that little is reserved for topics that words lack.
+
+    Parameters
+    ----------
+    sample : callable
+        Samples documents, as `sample_documents` does.
+    items : Items
+        What the documents are made of.
+    units : ndarray of shape (n_documents,), uint64
+        The documents' numbers.
+    level : int
+        The most topics that a word may keep.
+
+    Returns
+    -------
+    found : tuple of ndarray
+        As `sample_documents` returns them for all documents.
+    """
+    indptr = items.indptr
+    size = max(1, MOST_RESERVED // level)
+    inner = np.unique(np.searchsorted(indptr, np.arange(size, len(items.local), size)))
+    edges = [0, *inner[(inner > 0) & (inner < len(units))], len(units)]
+    found = []
+    for first, stop in itertools.pairwise(edges):
+        at = slice(indptr[first], indptr[stop])
+        index, resp, mass = sample(
+            indptr[first : stop + 1],
+            items.local[at],
+            items.counts[at],
+            units=units[first:stop],
+            sparsity_level=level,
+        )
+        if len(edges) > 2:
+            width = max(1, int((index >= 0).sum(axis=1).max(initial=0)))
+            index, resp = index[:, :width].copy(), resp[:, :width].copy()
+        found.append((index, resp, mass))
+    if len(found) == 1:
+        return found[0]
+    indices, resps, masses = zip(*found, strict=True)
+    return _stacked(indices, -1), _stacked(resps, 0), np.concatenate(masses)
+
+
+def _stacked(tables, filling):
+    """Tables below one another, the narrower ones filled up."""
+    width = max(table.shape[1] for table in tables)
+    pads = [((0, 0), (0, width - table.shape[1])) for table in tables]
+    padded = [np.pad(t, pad, constant_values=filling) for t, pad in zip(tables, pads, strict=True)]
+    return np.concatenate(padded)
 
 
 class SampledAdmixture(Admixture):

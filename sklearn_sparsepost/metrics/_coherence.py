@@ -19,6 +19,7 @@ def coherence(
     window_size=None,
     feature_names=None,
     epsilon=1e-12,
+    as_gensim=False,
 ):
     """Coherence of each topic: how often its top words occur together in a reference corpus.
 
@@ -52,6 +53,10 @@ def coherence(
     epsilon : float, default=1e-12
         Added to P(i, j), so that words which never meet have a logarithm. ``1 / n_samples`` is the
         one more document of "umass" as it was first defined.
+    as_gensim : bool, default=False
+        Whether a word that is twice in a sliding window is forgotten once the first of the two has
+        left, which is how gensim 4.4 counts, in place of staying until the second one leaves. For
+        comparisons with its values.
 
     Returns
     -------
@@ -69,11 +74,11 @@ def coherence(
 
     Notes
     -----
-    Values are those of gensim's `CoherenceModel` for the same words, documents and windows, with
-    three exceptions. A ratio to the share of a word that the reference does not hold counts as 0,
-    neither for nor against the topic, where gensim has infinity or NaN. NPMI of two words that are
-    in all documents is 0, too: nothing can be said. And a word that is twice in a sliding window
-    stays there until the second one leaves; gensim 4.4 forgets it with the first.
+    Values are those of gensim's `CoherenceModel` for the same words, documents and windows; where a
+    word comes twice in a sliding window, with ``as_gensim=True``. Two exceptions are left. A ratio
+    to the share of a word that the reference does not hold counts as 0, neither for nor against
+    the topic, where gensim has infinity or NaN. NPMI of two words that are in all documents is 0,
+    too: nothing can be said.
 
     References
     ----------
@@ -124,7 +129,7 @@ def coherence(
     else:
         tokens, lengths = _read_tokens(reference, words, n_features, names)
         size = window_size or WINDOWS.get(measure) or max(1, lengths.max())
-        counts = _Windows(tokens, lengths, len(words), size)
+        counts = _Windows(tokens, lengths, len(words), size, as_gensim)
     joint = np.array([counts.joint(row) for row in local])
     return MEASURES[measure](joint / counts.n_units, epsilon)
 
@@ -178,9 +183,11 @@ class _Windows:
         How many words there are.
     size : int
         Tokens of a window; a shorter document is one window.
+    as_gensim : bool
+        Whether a word is forgotten with the first of its tokens that leaves.
     """
 
-    def __init__(self, tokens, lengths, n_words, size):
+    def __init__(self, tokens, lengths, n_words, size, as_gensim):
         n_windows = np.maximum(lengths - size, 0) + 1
         self.n_units = int(n_windows.sum())
         document = np.repeat(np.arange(len(lengths)), lengths)
@@ -189,7 +196,11 @@ class _Windows:
         found = found[np.argsort(tokens[found], kind="stable")]
         word, place, document = tokens[found], place[found], document[found]
         first = (np.cumsum(n_windows) - n_windows)[document]
-        start = first + np.maximum(place - size + 1, 0)
+        entered = np.maximum(place - size + 1, 0)  # the first of its document's windows
+        if as_gensim:  # the word's first token in that window
+            at = word * (len(tokens) + 1) + found
+            place = place[np.searchsorted(at, at - place + entered)]
+        start = first + entered
         stop = first + np.minimum(place + 1, n_windows[document])
         begins = np.ones(len(found), dtype=bool)  # a run: no gap to the same word's window before
         begins[1:] = (word[1:] != word[:-1]) | (start[1:] > stop[:-1])
