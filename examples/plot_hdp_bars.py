@@ -4,8 +4,8 @@ Topics found, pass by pass: the bars
 =====================================
 
 :class:`~sklearn_sparsepost.SparseHDP` begins with too many topics. Merges and deletes, accepted only
-if the bound of the whole corpus rises, leave the bars that the images were drawn from. After figure
-5 of Hughes, Kim & Sudderth (2015); see :ref:`sparse_hdp`.
+if the bound of the whole corpus rises, leave the bars that the images were drawn from. After
+figure 5 of Hughes, Kim & Sudderth (2015); see :ref:`sparse_hdp`.
 """
 
 import matplotlib.pyplot as plt
@@ -46,7 +46,7 @@ for n_start in (40, 60, 100):
 # %%
 
 PASSES, N_SHOWN = [1, 3, 5, 15], 20
-fig = plt.figure(figsize=(13, 5.2), layout="constrained")
+fig = plt.figure(figsize=(13, 3.6), layout="constrained")
 left, right = fig.subfigures(1, 2, width_ratios=[9, 5])
 axes = left.subplots(len(PASSES), N_SHOWN)
 for row, n_passes in zip(axes, PASSES, strict=True):
