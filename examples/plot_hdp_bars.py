@@ -3,8 +3,8 @@
 Topics found, pass by pass: the bars
 =====================================
 
-:class:`~sklearn_sparsepost.SparseHDP` begins with too many topics. Merges and deletes, accepted only
-if the bound of the whole corpus rises, leave the bars that the images were drawn from. After
+:class:`~sklearn_sparsepost.SparseHDP` begins with too many topics. Merges and deletes, accepted
+only if the bound of the whole corpus rises, leave the bars that images were drawn from. After
 figure 5 of Hughes, Kim & Sudderth (2015); see :ref:`sparse_hdp`.
 """
 
@@ -25,9 +25,8 @@ snapshots = {}
 for n_passes in range(1, 16):
     hdp.fit(X)
     snapshots[n_passes] = hdp.topic_word_distr_
-for entry in hdp.moves_history_:
-    told = "{n_iter:2}  {move:6} {accepted:2} of {tried:2} accepted, {n_components:2} topics".format
-    print(told(**entry))
+for n_iter, move, tried, accepted, n_topics in hdp.moves_history_:
+    print(f"{n_iter:2}  {move:6} {accepted:2} of {tried:2} accepted, {n_topics:2} topics")
 
 # %%
 # How many topics there were, by where the fit began and by whether there were moves. The number of

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._learning.loops import STREAM_SIZE
+from sklearn_sparsepost._learning.topic_moves import TRIED
 from sklearn_sparsepost._models.discrete import Multinomial
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.priors import compact_prior
@@ -142,7 +143,7 @@ class SparseHDP(BaseVariationalTopics):
         Surrogate evidence lower bound of the training data after each pass and its moves, in nats;
         NaN where it was not computed.
 
-    moves_history_ : list of dict
+    moves_history_ : structured ndarray of shape (n_tries,)
         For each pass and kind of move that was tried: "n_iter", "move", how many were "tried" and
         "accepted", and "n_components" afterwards. The move "empty" removes topics without words.
 
@@ -303,7 +304,12 @@ class SparseHDP(BaseVariationalTopics):
     # ------------------------------------------------------------------ going on
 
     def _check_goes_on(self):
-        """Topics come and go, so that any number of fitted ones may go on."""
+        """Topics come and go, but whoever goes on must want to have begun with as many."""
+        if self.n_components != self._begun_with:
+            raise ValueError(
+                f"n_components={self.n_components}, but what is to go on was fitted with "
+                f"n_components={self._begun_with}"
+            )
 
     def _learned_to_go_on(self, state=None):
         if state is not None:
@@ -316,14 +322,15 @@ class SparseHDP(BaseVariationalTopics):
         """What a fit that stands at `state` leaves on the estimator, the largest topic first."""
         learned = state.learned
         order, rho, omega = (learned[name] for name in ("order", "rho", "omega"))
-        weights = stick_weights(rho)[:-1]
+        weights, tried = stick_weights(rho)[:-1], state.attempts
         attributes = {
             **self._attributes_of_topics(state, order),
             "n_components_": len(order),
+            "_begun_with": self.n_components,
             "topic_weights_": weights,
             "stick_concentration_": (rho * omega, (1 - rho) * omega),
             "doc_topic_prior_": self.doc_concentration * weights,
-            "moves_history_": [] if state.attempts is None else list(state.attempts.log),
+            "moves_history_": np.array([] if tried is None else tried.log, dtype=TRIED),
         }
         return {**attributes, "_fit_state": state} if whole else attributes
 

@@ -248,6 +248,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         check_is_fitted(self)
         X, dtype = self._validate_counts(X, reset=False)
         model, learned = self._fitted_model(X.shape[1], dtype)
+        model = model.resized(self._n_features_out)
         state = FitState(_stats_of(model, self._fitted_counts()), learned=learned)
         total = model.empty_stats()
         for stats, _ in Corpus(X, dtype, self.n_jobs).map(

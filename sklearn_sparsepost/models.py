@@ -23,7 +23,6 @@ from sklearn_sparsepost._models.sampled import (
     SampledAdmixture,
     SampledDocuments,
 )
-from sklearn_sparsepost._models.sticks import StickDocuments
 from sklearn_sparsepost._models.weights import DirichletWeights, ProcessWeights
 from sklearn_sparsepost._run.dispatch import Corpus
 
@@ -42,7 +41,6 @@ __all__ = [
     "ProcessWeights",
     "SampledAdmixture",
     "SampledDocuments",
-    "StickDocuments",
     "batch_pass",
     "begin",
     "memoized_pass",

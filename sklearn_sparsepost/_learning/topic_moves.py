@@ -20,6 +20,14 @@ N_TARGETS, MOST_FAILURES, N_TURNS = 10, 3, 2
 CHANGED = 0.05
 # What a component holds of which nobody would notice that it is gone.
 IDLE = 1e-6
+# What is recorded of the moves of a pass.
+TRIED = [
+    ("n_iter", "i8"),
+    ("move", "U6"),
+    ("tried", "i8"),
+    ("accepted", "i8"),
+    ("n_components", "i8"),
+]
 
 
 class Attempts:
@@ -68,8 +76,7 @@ class Attempts:
         if kind == "merge":
             self.are_settled = not accepted
         if tried:
-            entry = {"n_iter": n_passes, "move": kind, "tried": tried, "accepted": accepted}
-            self.log.append({**entry, "n_components": n_components})
+            self.log.append((n_passes, kind, tried, accepted, n_components))
 
 
 def choose_topic_pairs(model, state):

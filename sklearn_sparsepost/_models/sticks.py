@@ -174,13 +174,6 @@ class StickDocuments(DirichletDocuments):
         Whether the sticks are learned.
     **options : object
         Of the local step, as those of :class:`DirichletDocuments`.
-
-    Examples
-    --------
-    >>> from sklearn_sparsepost.models import StickDocuments
-    >>> documents = StickDocuments(0.5, 10.0, n_components=4, n_documents=100)
-    >>> documents.alpha_of(documents.first_learned())
-    array([0.1, 0.1, 0.1, 0.1])
     """
 
     has_rest = True
