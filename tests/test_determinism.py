@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseLDA, SparseMixture
 from sklearn_sparsepost._run import chunks, threads
 from sklearn_sparsepost._starts import topics
 from sklearn_sparsepost._starts.topics import _random_topics
@@ -78,6 +78,11 @@ SAMPLERS = {
     for name, prior in PRIORS.items()
     if sampler == "auto" or name in ("scalar", "matrix")
 }
+for kind in ("full", "factor", "diag"):
+    SAMPLERS[f"CTM {kind}"] = GibbsCTM(
+        K, covariance_type=kind, max_iter=3, burn_in=1, sample_every=1, random_state=0
+    )
+SAMPLERS["CTM alias"] = clone(SAMPLERS["CTM full"]).set_params(sampler="alias")
 ALL = {**LDAS, **MIXTURES, **SAMPLERS}
 
 
@@ -135,7 +140,7 @@ def test_threads(name, want):
         assert bytes_of(name) == want(name)
 
 
-@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior"])
+@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior", "CTM factor"])
 def test_processes(name, want):
     with joblib.parallel_config(backend="loky"):
         assert bytes_of(name, 2) == want(name)
@@ -153,7 +158,7 @@ def cluster():
         yield cluster
 
 
-@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior"])
+@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior", "CTM full"])
 def test_dask(name, want, cluster):
     with joblib.parallel_config(backend="dask"):
         assert bytes_of(name) == want(name)

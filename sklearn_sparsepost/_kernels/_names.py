@@ -11,6 +11,16 @@ HOT = (
     "_topic_stats",
     "_topic_words",
 )
-PLAIN = ("_cpu", "_left_to_right", "_rng", "_row_tables", "_sampled_words", "_seeding", "_topl")
+PLAIN = (
+    "_cpu",
+    "_left_to_right",
+    "_logit_documents",
+    "_logits",
+    "_rng",
+    "_row_tables",
+    "_sampled_words",
+    "_seeding",
+    "_topl",
+)
 # Of the latter, those with loops over numbers.
-ARITHMETIC = ("_left_to_right", "_sampled_words", "_seeding")
+ARITHMETIC = ("_left_to_right", "_logit_documents", "_logits", "_sampled_words", "_seeding")
