@@ -25,7 +25,7 @@ TOPICS = {
     "anchor": SparseLDA(3, init="anchor", doc_topic_prior="auto", **SHORT),
     "gibbs": AliasLDA(3, evaluate_every=1, **SHORT),
     "gibbs-random": AliasLDA(3, init="random", sampler="cycle", **SHORT),
-    "ctm": GibbsCTM(3, evaluate_every=1, **SHORT),
+    "gibbs-ctm": GibbsCTM(3, evaluate_every=1, **SHORT),
 }
 COUNTS = {
     **TOPICS,
@@ -425,7 +425,7 @@ def test_booleans_are_no_numbers(estimator, X):
     [
         (TOPICS["memoized"], ["n_components", "max_doc_update_iter", "restarts"]),
         (TOPICS["gibbs"], ["n_components", "n_mh_steps"]),
-        (TOPICS["ctm"], ["n_components", "n_factors", "n_logit_steps", "n_mh_steps"]),
+        (TOPICS["gibbs-ctm"], ["n_components", "n_factors", "n_logit_steps", "n_mh_steps"]),
         (COUNTS["mixture"], ["n_components", "n_init"]),
     ],
 )

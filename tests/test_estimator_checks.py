@@ -29,7 +29,7 @@ ESTIMATORS = [
     AliasLDA(n_components=3, max_iter=10, random_state=0),
     AliasLDA(n_components=3, max_iter=10, sampler="alias", doc_topic_prior="auto", random_state=0),
     GibbsCTM(n_components=3, max_iter=5, random_state=0),
-    GibbsCTM(3, max_iter=5, covariance_type="factor", n_factors=1, sampler="alias", random_state=0),
+    GibbsCTM(3, max_iter=5, covariance_type="diag", sampler="alias", random_state=0),
 ]
 MIXTURES = [
     SparseMixture(random_state=0),
