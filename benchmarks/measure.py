@@ -108,6 +108,72 @@ def curve(
     return result
 
 
+def completion(
+    corpus, n_topics, method, *, passes, options=None, threads=1, seed=0, shares=(0.8, 0.2, 0.1)
+):
+    """Hidden words of documents predicted by models of a sampler's own: topics and prior.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, options, threads, seed
+        As for :func:`curve`, of a sampler of ours.
+    passes : int
+        Sweeps, the second half of which is averaged.
+    shares : sequence of float, default=(0.8, 0.2, 0.1)
+        Shares of a document's distinct words that are seen.
+
+    Returns
+    -------
+    result : dict
+        Seconds of the training, the judge's score of the topics, and the model's own at each share.
+    """
+    from sklearn_sparsepost.metrics._heldout import complete_documents
+
+    X, X_test = corpora.load(corpus)
+    clock = peers.Clock(None, passes=passes)
+    options = {"burn_in": passes // 2, **(options or {})}
+    model = peers.METHODS[method](X, n_topics, clock, threads=threads, seed=seed, **options)
+    topics = model.topic_word_distr_.astype(np.float64)
+    own = {
+        f"{share:g}": complete_documents(
+            topics, X_test, model._inference().dense(), observed=share, n_jobs=threads
+        )
+        for share in shares
+    }
+    result = {"seconds": clock.seconds, "judge": float(corpora.judge().score(topics, X_test))}
+    return {**result, "own": own, "peak_bytes": peers.peak_bytes()}
+
+
+def logits(corpus, n_topics, method, *, passes, options=None, threads=1, seed=0):
+    """The range of a long chain's logits.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, options, threads, seed
+        As for :func:`curve`.
+    passes : int
+        Sweeps.
+
+    Returns
+    -------
+    result : dict
+        Least and largest logit every tenth of the sweeps, and whether all that is fitted is finite.
+    """
+    assert method == "gibbsctm"
+    from sklearn_sparsepost import GibbsCTM
+
+    X, _ = corpora.load(corpus)
+    step = max(1, passes // 10)
+    options = {"max_iter": step, "evaluate_every": 0, **(options or {})}
+    ctm = GibbsCTM(n_topics, warm_start=True, random_state=seed, n_jobs=threads, **options)
+    rows = []
+    for _ in range(passes // step):
+        held = ctm.fit(X)._fit_state.logits
+        rows.append({"passes": ctm.n_iter_, "least": float(held.min()), "most": float(held.max())})
+    fitted = ctm.components_, ctm.mean_, ctm.covariance_
+    return {"range": rows, "finite": all(bool(np.isfinite(part).all()) for part in fitted)}
+
+
 def transform(corpus, n_topics, *, threads=1, passes=8):
     """Documents a second of `transform`, ours and scikit-learn's, with the same fitted topics."""
     from sklearn.decomposition import LatentDirichletAllocation
@@ -350,7 +416,9 @@ def minibatch(corpus, n_topics, method, *, options=None, size=100, n_batches=30,
 
 
 KINDS = {
+    "completion": completion,
     "curve": curve,
+    "logits": logits,
     "minibatch": minibatch,
     "stream": stream,
     "transform": transform,

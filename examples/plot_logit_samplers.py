@@ -9,6 +9,8 @@ but one forgets faster than the other: which one depends on how many of the docu
 topic has.
 """
 
+from copy import deepcopy
+
 import matplotlib.pyplot as plt
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +22,7 @@ from sklearn_sparsepost import GibbsCTM
 # of which a topic has 0, 1, 3, 10 or 20. The prior of the logits is held by many pseudo-documents.
 
 SHARES = [0, 1, 3, 10, 20]
-N_COPIES, N_SWEEPS = 400, 60
+N_COPIES, N_SWEEPS = 400, 30
 rows = np.array([[own, 20 - own, 0, 0] for own in SHARES])
 X = sp.csr_matrix(np.repeat(rows, N_COPIES, axis=0))
 KNOWN = {
@@ -33,7 +35,7 @@ KNOWN = {
 
 
 class Trace:
-    """A callback that keeps the first logit of each document, relative to the others' mean."""
+    """A callback that keeps the first logit of each document, relative to the mean of all."""
 
     def setup(self, estimator, context):
         self.values = []
@@ -41,21 +43,23 @@ class Trace:
     def on_fit_task_begin(self, estimator, context):
         pass
 
-    def on_fit_task_end(self, estimator, context, fitted_estimator=None):
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         if context.task_name == "pass":
-            weights = fitted_estimator._fit_state.logits.astype(float)
-            self.values.append(weights[:, 0] - weights[:, 1:].mean(axis=1))
+            logits = fitted_estimator.logits_
+            self.values.append(logits[:, 0] - logits.mean(axis=1))
 
     def teardown(self, estimator, context):
         pass
 
 
+# %%
+# All begin where a long chain stands: the copies of a document are spread as its posterior is.
+
+start = GibbsCTM(4, n_logit_steps=4, max_iter=60, warm_start=True, random_state=0, **KNOWN).fit(X)
 traces = {}
 for sampler in ("polya-gamma", "slice", "auto"):
     trace = Trace()
-    ctm = GibbsCTM(
-        4, logit_sampler=sampler, n_logit_steps=1, max_iter=N_SWEEPS, random_state=0, **KNOWN
-    )
+    ctm = deepcopy(start).set_params(logit_sampler=sampler, n_logit_steps=1, max_iter=N_SWEEPS)
     ctm.set_callbacks(trace).fit(X)
     traces[sampler] = np.array(trace.values).reshape(N_SWEEPS, len(SHARES), N_COPIES)
 
@@ -67,8 +71,7 @@ COLOURS = {"polya-gamma": "#ee7733", "slice": "#33bbee", "auto": "#0077bb"}
 
 
 def autocorrelation(values, lag):
-    """Of chains side by side, after the first half of them."""
-    values = values[N_SWEEPS // 2 :]
+    """Of chains side by side."""
     return np.corrcoef(values[:-lag].ravel(), values[lag:].ravel())[0, 1]
 
 

@@ -163,6 +163,10 @@ class GibbsCTM(BaseSampledTopics):
     topic_correlation_ : ndarray of shape (n_components, n_components)
         Correlations of the logits less their mean over topics: all that weights depend on.
 
+    logits_ : ndarray of shape (n_documents, n_components), float32
+        Logits of the documents that were fitted, as the last sweep drew them: a sample of their
+        posterior, not to be written to.
+
     topic_word_prior_ : float or ndarray
         The prior beta in use.
 
@@ -392,6 +396,13 @@ class GibbsCTM(BaseSampledTopics):
     @property
     def _n_features_out(self):
         return len(self.mean_)
+
+    @property
+    def logits_(self):
+        """Logits of the documents as last drawn, of shape (n_documents, n_components)."""
+        logits = self._fit_state.logits.view()
+        logits.flags.writeable = False
+        return logits
 
     @property
     def precision_(self):

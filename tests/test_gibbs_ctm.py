@@ -191,7 +191,8 @@ def test_hundreds_of_sweeps_stay_bounded():
     X = make_lda_corpus(150, 80, 8, doc_length=20, random_state=0)[0]
     for covariance_type in TYPES:
         ctm = ctm_of(covariance_type, 12, max_iter=300, warm_start=True, evaluate_every=0).fit(X)
-        assert np.abs(ctm._fit_state.logits).max() < 60
+        assert ctm.logits_.shape == (150, 12)
+        assert np.abs(ctm.logits_).max() < 60
         assert np.isfinite(ctm.covariance_).all()
 
 
