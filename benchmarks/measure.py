@@ -144,6 +144,60 @@ def completion(
     return {**result, "own": own, "peak_bytes": peers.peak_bytes()}
 
 
+def approximations(corpus, n_topics, method, *, n_draws=100_000, threads=1):
+    """How far stand-ins for PG(N, tilt) are from it, and the logits drawn with them (Fig. 3).
+
+    Parameters
+    ----------
+    corpus, n_topics, method, threads
+        Not used: no corpus is asked for.
+    n_draws : int, default=100_000
+        Draws of each distribution.
+
+    Returns
+    -------
+    result : dict
+        Largest differences of distribution functions from exact sums of N draws, by N and tilt, for
+        the gamma distribution with their mean and variance, which the package takes, a normal one,
+        and one scaled draw of PG(1, tilt), which the paper takes; `logit` is of logits drawn with
+        them given the figure's other numbers. Two exact samples differ by `noise`.
+    """
+    from scipy.stats import ks_2samp
+
+    from sklearn_sparsepost._kernels._logits import draw_numbers
+
+    rng = np.random.default_rng(0)
+
+    def polya_gamma(shape, tilt, seed):
+        return draw_numbers("polya-gamma", np.tile([shape, tilt, 0.0], (n_draws, 1)), seed)
+
+    def logits_given(weight, tokens, tilt):
+        precision = 1 / 0.31 + weight
+        mean = (0.40 / 0.31 + 19 - tokens / 2 + weight * 5.35) / precision
+        return mean + rng.standard_normal(n_draws) / np.sqrt(precision)
+
+    found = {}
+    for tokens, tilt in ((17, 0.0), (17, -4.19), (60, 0.0), (300, -4.19), (1155, -4.19)):
+        exact, other = (
+            sum(polya_gamma(1, tilt, seed) for seed in range(first, first + tokens))
+            for first in (0, tokens)
+        )
+        one = polya_gamma(1, tilt, 2 * tokens)
+        scaled = exact.mean() + (one - one.mean()) * exact.std() / one.std()
+        normal = rng.normal(exact.mean(), exact.std(), size=n_draws)
+        samples = {"gamma": polya_gamma(tokens, tilt, 9), "normal": normal, "scaled": scaled}
+        distance = {name: float(ks_2samp(exact, x).statistic) for name, x in samples.items()}
+        want = logits_given(exact, tokens, tilt)
+        distance["logit"] = {
+            name: float(ks_2samp(want, logits_given(x, tokens, tilt)).statistic)
+            for name, x in samples.items()
+            if (tilt, tokens) == (-4.19, 1155)
+        }
+        distance["noise"] = float(ks_2samp(exact, other).statistic)
+        found[f"{tokens}, {tilt:g}"] = distance
+    return {"distance": found}
+
+
 def logits(corpus, n_topics, method, *, passes, options=None, threads=1, seed=0):
     """The range of a long chain's logits.
 
@@ -416,6 +470,7 @@ def minibatch(corpus, n_topics, method, *, options=None, size=100, n_batches=30,
 
 
 KINDS = {
+    "approximations": approximations,
     "completion": completion,
     "curve": curve,
     "logits": logits,

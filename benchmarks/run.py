@@ -326,6 +326,9 @@ def correlated(quick=False):
     for corpus, k in plan[:1] if quick else [("kos", 100), ("newsgroups20", 100)]:
         add("logits", corpus, k, "full", kind="logits", passes=10 if quick else 1000, threads=2)
 
+    n_draws = 2_000 if quick else 100_000
+    add("polya-gamma", "none", 0, "distance", kind="approximations", n_draws=n_draws)
+
     # Figures 5 and 6 of the paper: over topics; over sweeps and steps; over the prior.
     for k in (10, 20) if quick else (20, 40, 60, 80, 100):
         spec = {"kind": "completion", "passes": 4 if quick else 150}

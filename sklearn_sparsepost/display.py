@@ -10,8 +10,8 @@ __all__ = ["TopicGraph", "TopicTree"]
 
 # Steps in which a graph's nodes find their places, and the share of the picture of the first one.
 LAYOUT_STEPS, FIRST_STEP = 300, 0.2
-# Areas of nodes are the topics' shares times this, in square points, over the number of topics.
-NODE_AREA = 12_000
+# Area of the node of a topic of average use, in square points.
+NODE_AREA = 500
 
 
 class Topics:
@@ -181,8 +181,8 @@ class TopicGraph:
         place = self.layout()
         for (one, other), weight in zip(self.edges, self.weights, strict=True):
             ax.plot(*place[[one, other]].T, color="0.5", linewidth=5 * weight, alpha=0.6, zorder=1)
-        area = NODE_AREA * self.share / len(self.share) ** 0.5
-        ax.scatter(*place.T, s=area, color="tab:blue", alpha=0.75, zorder=2)
+        area = NODE_AREA * self.share * len(self.share)
+        ax.scatter(*place.T, s=area, color="#9ecae1", zorder=2)
         for (x, y), label in zip(place, self.labels, strict=True):
             text = label.replace(" ", "\n")
             ax.text(x, y, text, ha="center", va="center", fontsize=7, zorder=3)
