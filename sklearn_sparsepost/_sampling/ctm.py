@@ -75,6 +75,12 @@ class CTMChain(lda.WordsChain):
                 self._normal = self.structure.first(self.logits, self.normal_prior)
         return self._normal
 
+    def own(self, **settings):
+        """As for :class:`Chain`; logits to come are where the settings say."""
+        new = super().own(**settings)
+        new.folder = settings["folder"]
+        return new
+
     def extended(self, tokens, z, **settings):
         """A copy with more documents and the topics of their tokens, and settings."""
         new = super().extended(tokens, z, **settings)
