@@ -26,11 +26,11 @@ X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
 N_TOPICS = 40
 MODELS = {
     "LDA, learned prior": AliasLDA(
-        N_TOPICS, doc_topic_prior="auto", max_iter=200, evaluate_every=0, random_state=0
+        N_TOPICS, doc_topic_prior="auto", max_iter=120, evaluate_every=0, random_state=0
     ),
-    "correlated topics": GibbsCTM(N_TOPICS, max_iter=200, evaluate_every=0, random_state=0),
+    "correlated topics": GibbsCTM(N_TOPICS, max_iter=120, evaluate_every=0, random_state=0),
     "no correlations": GibbsCTM(
-        N_TOPICS, covariance_type="diag", max_iter=200, evaluate_every=0, random_state=0
+        N_TOPICS, covariance_type="diag", max_iter=120, evaluate_every=0, random_state=0
     ),
 }
 for model in MODELS.values():

@@ -206,7 +206,7 @@ def test_geweke(form, logit_sampler):
     else:
         state._normal = state.normal
     chain = []
-    for _ in range(7_000):
+    for _ in range(5_000):
         tokens.word = words_under(state.z)
         arrays = state.counts.arrays
         arrays["dense"][:] = 0
@@ -217,7 +217,7 @@ def test_geweke(form, logit_sampler):
         normal, z = state.normal, state.z.astype(int)
         chain.append(features(tokens.word, z, state.logits, normal.mean, normal.covariance))
     chain, drawn = np.array(chain[1_000:]), np.array(drawn)
-    batches = chain.reshape(40, 150, -1).mean(axis=1)
+    batches = chain.reshape(40, 100, -1).mean(axis=1)
     error = np.sqrt(batches.var(axis=0) / len(batches) + drawn.var(axis=0) / n_draws)
     score = (batches.mean(axis=0) - drawn.mean(axis=0)) / error
     assert (np.abs(score) < 4.5).all(), score
