@@ -7,15 +7,13 @@ def _completion(name, labels, table):
     """The model's own predictions from ever fewer words."""
     shares = sorted(next(iter(labels.values()))["own"], key=float, reverse=True)
     header = ["model", "training (s)", "judge", *(f"{float(share):.0%} seen" for share in shares)]
-    rows = [
-        [
-            label,
-            f"{found['seconds']:.0f}",
-            f"{found['judge']:.3f}",
-            *(f"{found['own'][share]:.3f}" for share in shares),
-        ]
-        for label, found in labels.items()
-    ]
+    rows = []
+    for label, found in labels.items():
+        told = [f"{found['seconds']:.0f}", f"{found['judge']:.3f}"]
+        rows.append([label, *told, *(f"{found['own'][share]:.3f}" for share in shares)])
+        if "sampled" in found:
+            values = (f"{found['sampled'][share]:.3f}" for share in shares)
+            rows.append([f"{label}, sampled weights", "", "", *values])
     corpus, _, k = name.rpartition("-")
     note = (
         "Nats a hidden token, higher is better: the judge's score of the topics, and each model's "

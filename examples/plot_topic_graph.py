@@ -22,14 +22,14 @@ ctm = GibbsCTM(n_components=40, max_iter=150, evaluate_every=0, random_state=0).
 print(f"{X.shape[0]} documents, {X.sum()} words, {ctm.n_iter_} sweeps")
 
 # %%
-# Topics that are joined have a correlation of at least a quarter. The larger a dot, the more words
+# Topics that are joined have a correlation of at least 0.35. The larger a dot, the more words
 # its topic has.
 
-graph = ctm.topic_graph(threshold=0.25, n_words=3, feature_names=names)
+graph = ctm.topic_graph(threshold=0.35, n_words=3, feature_names=names)
 for (one, other), weight in zip(graph.edges[:8], graph.weights, strict=False):
     print(f"{weight:.2f}  {graph.labels[one]:32} {graph.labels[other]}")
 ax = graph.plot()
-ax.set_title("Topics with a correlation of at least 0.25")
+ax.set_title("Topics with a correlation of at least 0.35")
 plt.show()
 
 # %%

@@ -170,7 +170,7 @@ class GibbsCTM(BaseSampledTopics):
     topic_word_prior_ : float or ndarray
         The prior beta in use.
 
-    log_likelihood_history_ : ndarray of shape (n_iter_,)
+    log_likelihood_history_ : ndarray of shape (`n_iter_`,)
         log p(words, topics, logits | mean, covariance, beta) after each sweep, in nats a token;
         NaN where it was not computed. It has densities of logits in it: compare it along one fit,
         not between numbers of topics.
