@@ -109,7 +109,7 @@ def curve(
 
 
 class SampledDirichlet:
-    """Topic weights with a Dirichlet prior by Gibbs sampling, as `complete_documents` asks for them.
+    """Dirichlet topic weights by Gibbs sampling, as `complete_documents` asks for them.
 
     So that correlated topics, whose weights are sampled, are not compared with mean field alone.
     All documents are sampled side by side, position by position.

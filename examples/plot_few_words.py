@@ -48,13 +48,13 @@ def sampled_weights(lda, seen, n_sweeps=60):
     rows, words = (np.repeat(ids, seen.data.astype(int)) for ids in seen.tocoo().coords)
     length = np.bincount(rows, minlength=seen.shape[0])
     place = np.arange(len(rows)) - np.repeat(np.cumsum(length) - length, length)
+    steps = [np.flatnonzero(place == i) for i in range(length.max())]
     topics = rng.integers(N_TOPICS, size=len(rows))
     counts = np.zeros((seen.shape[0], N_TOPICS))
     np.add.at(counts, (rows, topics), 1)
     total = np.zeros_like(counts)
     for sweep in range(n_sweeps):
-        for i in range(length.max()):
-            (at,) = np.nonzero(place == i)
+        for at in steps:
             counts[rows[at], topics[at]] -= 1
             p = (counts[rows[at]] + alpha) * lda.topic_word_distr_[:, words[at]].T
             sums = p.cumsum(axis=1)
