@@ -89,6 +89,7 @@ for name, found in scores.items():
     print(f"{name:20}", *(f"{score:.3f}" for score in found))
 
 # %%
+# On these documents the gain is that of logistic-normal weights; correlations add little to it.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 for name, found in scores.items():

@@ -27,7 +27,7 @@ BLOCK = 1 << 22
 # What a draw of a component costs, in multiplications.
 WORK_A_LOGIT = 50
 # Sweeps over a document whose weights are inferred: before any is kept, and those that are.
-BURN_IN, N_SAMPLES = 20, 100
+BURN_IN, N_SAMPLES = 50, 150
 # Draws of the prior that the weights of an empty document are the mean of.
 PRIOR_DRAWS = 4096
 # Steps from the factors of the last sample to those nearest to the mean covariance.
