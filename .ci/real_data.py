@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.datasets import load_sample_image
 from sklearn.feature_extraction.text import CountVectorizer
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture, show_versions
+from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseLDA, SparseMixture, show_versions
 from sklearn_sparsepost.datasets import load_docstrings
 
 show_versions()
@@ -28,6 +28,10 @@ for sampler in ("auto", "alias", "sparse", "cycle", "dense"):
     fit(AliasLDA(50, sampler=sampler, max_iter=3), X)
     fit(AliasLDA(50, sampler=sampler, max_iter=3, topic_word_prior=seeded, init="random"), X)
 fit(AliasLDA(50, doc_topic_prior="auto", topic_word_prior="auto", learn_every=2, max_iter=5), X)
+for kind in ("full", "factor", "diag"):
+    for sampler in ("auto", "alias", "sparse", "dense"):
+        fit(GibbsCTM(50, covariance_type=kind, sampler=sampler, max_iter=3), X)
+fit(GibbsCTM(50, logit_sampler="polya-gamma", topic_word_prior=seeded, max_iter=3), X)
 for level in (1, 8, None):
     for method in ("batch", "online", "memoized"):
         fit(SparseLDA(50, sparsity_level=level, learning_method=method, max_iter=2), X)

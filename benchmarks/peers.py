@@ -11,6 +11,7 @@ import logging
 import math
 import resource
 import sys
+import tempfile
 from time import perf_counter
 
 import numpy as np
@@ -188,14 +189,30 @@ def aliaslda(X, n_topics, clock, *, threads, seed=0, init_passes=0, **options):
     return _fit_ours(AliasLDA, X, n_topics, clock, seed, {"burn_in": 30, **options})
 
 
+def gibbsctm(X, n_topics, clock, *, threads, seed=0, mapped=False, **options):
+    """GibbsCTM with any parameters; samples are averaged after 30 sweeps, the start is timed.
+
+    With `mapped` its logits are in a temporary file.
+    """
+    from sklearn_sparsepost import GibbsCTM
+
+    options = {"burn_in": 30, **options}
+    if not mapped:
+        return _fit_ours(GibbsCTM, X, n_topics, clock, seed, options)
+    with tempfile.TemporaryDirectory() as folder:
+        options["memmap_folder"] = folder
+        return _fit_ours(GibbsCTM, X, n_topics, clock, seed, options)
+
+
 def _fit_ours(estimator, X, n_topics, clock, seed, options):
     defaults = {
-        "doc_topic_prior": ALPHA / n_topics,
         "topic_word_prior": ETA,
         "max_iter": 1_000_000 if math.isinf(clock.passes) else max(1, clock.passes),
         "evaluate_every": 0,
         "random_state": seed,
     }
+    if "doc_topic_prior" in estimator().get_params():
+        defaults["doc_topic_prior"] = ALPHA / n_topics
     lda = estimator(n_topics, **{**defaults, **options})
     lda.set_callbacks(_Pause(clock), _Evaluate(clock))
     clock.start()
@@ -302,6 +319,18 @@ def tomotopy(X, n_topics, clock, *, threads, seed=0, learn_alpha=False):
     model = tp.LDAModel(k=n_topics, alpha=ALPHA / n_topics, eta=ETA, seed=seed)
     model.optim_interval = 10 if learn_alpha else 0
     model.burn_in = 20
+    return _train_tomotopy(model, X, n_topics, clock, threads)
+
+
+def tomotopy_ctm(X, n_topics, clock, *, threads, seed=0):
+    """tomotopy's CTModel with its own defaults but for the topics' prior of words."""
+    import tomotopy as tp
+
+    model = tp.CTModel(k=n_topics, smoothing_alpha=ALPHA / n_topics, eta=ETA, seed=seed)
+    return _train_tomotopy(model, X, n_topics, clock, threads)
+
+
+def _train_tomotopy(model, X, n_topics, clock, threads):
     names = np.array([str(v) for v in range(X.shape[1])], dtype=object)
     for a, b in itertools.pairwise(X.indptr):
         if a < b:
@@ -413,9 +442,11 @@ def lda(X, n_topics, clock, *, threads, seed=0):
 METHODS = {
     "sparsepost": sparsepost,
     "aliaslda": aliaslda,
+    "gibbsctm": gibbsctm,
     "sklearn": sklearn,
     "gensim": gensim,
     "tomotopy": tomotopy,
+    "tomotopy_ctm": tomotopy_ctm,
     "pyrmallet": pyrmallet,
     "lda": lda,
 }

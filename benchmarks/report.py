@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from report_correlated import correlated_tables
 from report_local_steps import local_step_tables
 from runs import read
 
@@ -637,7 +638,8 @@ def main():
     record = json.loads((folder / "results.json").read_text())
     tables = all_tables(record["runs"])
     local_steps = local_step_tables(record["runs"], Table)
-    (folder / "tables.md").write_text(markdown([*tables, *local_steps], record))
+    correlated = correlated_tables(record["runs"], Table)
+    (folder / "tables.md").write_text(markdown([*tables, *local_steps, *correlated], record))
     # Results of a trial do not belong in the documentation.
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
     (guide / GUIDE.name).write_text(rst(tables, record))

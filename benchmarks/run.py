@@ -104,6 +104,7 @@ def experiments(quick=False):
 
     found.extend(samplers(quick))
     found.extend(local_steps(quick))
+    found.extend(correlated(quick))
 
     for k in (10, 20) if quick else (200, 400, 800, 1600):
         for level in (1, 4, 8, 16, None):
@@ -292,6 +293,75 @@ def local_steps(quick=False):
     for n_words in (2000, 5000) if quick else (2500, 5000, 10000, 20000):
         spec = {"kind": "minibatch", "options": {"local_step": "gibbs"}, "n_words": n_words}
         add("minibatch over words", corpus, k, f"{n_words}", **spec)
+    return found
+
+
+def correlated(quick=False):
+    """The measurements of correlated topics, as :func:`experiments` returns them."""
+    found = []
+
+    def add(key, corpus, n_topics, label, method="gibbsctm", **spec):
+        spec = {"kind": "curve", "method": method, "corpus": corpus, **spec}
+        found.append((f"{key}/{corpus}-{n_topics}/{label}", {**spec, "n_topics": n_topics}))
+
+    few, passes = (20, 4) if quick else (50, 400)
+    factors = {"covariance_type": "factor", "n_factors": 4 if quick else 16}
+    plan = [("kos", few)] if quick else [("kos", 50), ("newsgroups20", 100), ("ohsumed", 100)]
+    learned = {"doc_topic_prior": "auto"}
+    for corpus, k in plan:
+        n = passes if corpus == "kos" else 200
+        spec = {"kind": "completion", "passes": n}
+        add("completion", corpus, k, "AliasLDA", "aliaslda", options=learned, **spec)
+        for label, options in (
+            ("full", {}),
+            ("factor", factors),
+            ("diag", {"covariance_type": "diag"}),
+            ("full, Polya-Gamma", {"logit_sampler": "polya-gamma"}),
+        ):
+            add("completion", corpus, k, label, options=options, **spec)
+
+    budget = 2 if quick else 60
+    for label, method, options in (
+        ("GibbsCTM", "gibbsctm", {}),
+        ("AliasLDA", "aliaslda", learned),
+        ("SparseLDA", "sparsepost", learned),
+        ("tomotopy, correlated", "tomotopy_ctm", {}),
+    ):
+        add("correlated", "kos", few, label, method, options=options, budget=budget)
+
+    for k in (10, 20) if quick else (50, 100, 200, 400, 1000):
+        for label, options in (("full", {}), ("factor", factors)):
+            add("ctm sweeps", "kos", k, label, options=options, passes=6, score="none")
+    for threads in (1, 2):
+        for label, options in (("full", {}), ("factor", factors)):
+            spec = {"options": options, "threads": threads, "passes": 12, "score": "none"}
+            add(f"ctm threads, {label}", *plan[-1], f"{threads}", **spec)
+
+    for corpus, k in plan[:1] if quick else [("kos", 100), ("newsgroups20", 100)]:
+        add("logits", corpus, k, "full", kind="logits", passes=10 if quick else 1000, threads=2)
+
+    n_draws = 2_000 if quick else 100_000
+    add("polya-gamma", "none", 0, "distance", kind="approximations", n_draws=n_draws)
+
+    # Figures 5 and 6 of the paper: over topics; over sweeps and steps; over the prior.
+    for k in (10, 20) if quick else (20, 40, 60, 80, 100):
+        spec = {"kind": "completion", "passes": 4 if quick else 150}
+        add("ctm over topics", "kos" if quick else "nips", k, "full", **spec)
+    for steps in (1, 2) if quick else (1, 2, 4, 8, 16):
+        spec = {"options": {"n_logit_steps": steps}, "budget": 1 if quick else 40}
+        add("ctm over steps", "kos" if quick else "nips", few, f"{steps}", **spec)
+    for strength in (1, 256) if quick else (1, 4, 16, 64, 256, 1024):
+        options = {
+            "mean_precision_prior": strength,
+            "degrees_of_freedom_prior": strength + few - 1,
+        }
+        spec = {"kind": "completion", "passes": 4 if quick else 150, "options": options}
+        add("ctm over priors", "kos" if quick else "nips", few, f"{strength}", **spec)
+
+    corpus, k = ("kos", 20) if quick else ("arxiv300k", 500)
+    options = {**factors, "mapped": True, "max_iter": 20}
+    spec = {"options": options, "threads": 2, "passes": 3 if quick else 20, "score": "none"}
+    add("arxiv", corpus, k, "GibbsCTM, factor, mapped", **spec)
     return found
 
 

@@ -110,6 +110,7 @@ class AliasLDA(BaseSampledTopics):
     See Also
     --------
     SparseLDA : Variational inference, which is faster to good topics.
+    GibbsCTM : Topics that are correlated.
 
     Notes
     -----

@@ -58,7 +58,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _check_goes_on(self):
         """Whoever goes on with fitted topics must want as many."""
-        found = len(self.doc_topic_prior_)
+        found = self._n_features_out
         if found != self.n_components:
             raise ValueError(
                 f"n_components={self.n_components}, but there are {found} fitted topics to go on "

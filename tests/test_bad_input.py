@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._checks import LEAST_PRIOR, MOST_COUNT, MOST_PRIOR, MOST_VALUE
 from sklearn_sparsepost._models.documents import draw_dirichlet
 from sklearn_sparsepost.metrics import coherence, document_completion, left_to_right, split_words
@@ -26,6 +26,7 @@ TOPICS = {
     "hdp": SparseHDP(4, **SHORT),
     "gibbs": AliasLDA(3, evaluate_every=1, **SHORT),
     "gibbs-random": AliasLDA(3, init="random", sampler="cycle", **SHORT),
+    "gibbs-ctm": GibbsCTM(3, evaluate_every=1, **SHORT),
 }
 COUNTS = {
     **TOPICS,
@@ -412,7 +413,7 @@ def test_first_probabilities(X):
 # ---------------------------------------------------------------------- other parameters
 
 
-@pytest.mark.parametrize("estimator", [SparseLDA(3), AliasLDA(3), SparseMixture(2)])
+@pytest.mark.parametrize("estimator", [SparseLDA(3), AliasLDA(3), GibbsCTM(3), SparseMixture(2)])
 def test_booleans_are_no_numbers(estimator, X):
     constraints = estimator._parameter_constraints
     for name, kinds in constraints.items():
@@ -425,6 +426,7 @@ def test_booleans_are_no_numbers(estimator, X):
     [
         (TOPICS["memoized"], ["n_components", "max_doc_update_iter", "restarts"]),
         (TOPICS["gibbs"], ["n_components", "n_mh_steps"]),
+        (TOPICS["gibbs-ctm"], ["n_components", "n_factors", "n_logit_steps", "n_mh_steps"]),
         (COUNTS["mixture"], ["n_components", "n_init"]),
     ],
 )
@@ -564,6 +566,7 @@ def test_given_topics_that_are_none(components):
 ANYTHING = [
     SparseLDA(2, n_batches=2, **SHORT),
     AliasLDA(2, evaluate_every=1, **SHORT),
+    GibbsCTM(2, evaluate_every=1, **SHORT),
     SparseMixture(2, observation="multinomial", n_batches=2, **SHORT),
 ]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._run import chunks, threads
 from sklearn_sparsepost._starts import topics
 from sklearn_sparsepost._starts.topics import _random_topics
@@ -80,6 +80,10 @@ SAMPLERS = {
     for name, prior in PRIORS.items()
     if sampler == "auto" or name in ("scalar", "matrix")
 }
+for kind, sampler in (("full", "auto"), ("factor", "alias")):
+    SAMPLERS[f"CTM {kind}"] = GibbsCTM(
+        K, covariance_type=kind, sampler=sampler, max_iter=3, burn_in=1, sample_every=1
+    ).set_params(random_state=0)
 ALL = {**LDAS, **MIXTURES, **SAMPLERS}
 
 
@@ -137,7 +141,7 @@ def test_threads(name, want):
         assert bytes_of(name) == want(name)
 
 
-@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior"])
+@pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior", "CTM factor"])
 def test_processes(name, want):
     with joblib.parallel_config(backend="loky"):
         assert bytes_of(name, 2) == want(name)

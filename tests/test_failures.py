@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 import sklearn_sparsepost
-from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.callbacks import EarlyStopping
@@ -24,6 +24,7 @@ PACKAGE = str(Path(sklearn_sparsepost.__file__).parent)
 N_PASSES = 3
 # Lines of a call that are tried.
 N_TRIALS = 12
+SAMPLED = ("alias", "ctm")
 
 COUNTS = make_lda_corpus(60, 30, 4, doc_length=20, random_state=0)[0]
 POINTS = np.concatenate(
@@ -46,10 +47,11 @@ ESTIMATORS = {
     "mixture moves": SparseMixture(9, n_batches=3, **PROCESS),
     "mixture moves, batch": SparseMixture(9, learning_method="batch", **PROCESS),
     "alias": AliasLDA(5, burn_in=1, sample_every=1, evaluate_every=2),
+    "ctm": GibbsCTM(5, covariance_type="factor", n_factors=2, burn_in=1, sample_every=1),
 }
 for made in ESTIMATORS.values():
     made.set_params(max_iter=N_PASSES, random_state=0, n_jobs=1)
-    if not isinstance(made, AliasLDA):
+    if not hasattr(made, "learn_every"):
         made.set_params(tol=0)
 
 
@@ -61,6 +63,7 @@ def data_of(estimator):
 OF_DATA = ["transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "bound"]
 WITHOUT = ["sample", "get_feature_names_out"]
 NOT_TRIED = ["fit", "partial_fit", "fit_transform", "fit_predict", "from_topics"]
+NOT_TRIED += ["topic_graph", "topic_tree"]
 NOT_TRIED += ["get_params", "set_params", "set_output", "set_callbacks", "get_metadata_routing"]
 
 
@@ -84,7 +87,7 @@ def seen(estimator):
                 found[name] = method().astype(str)  # not the objects' addresses
         found["properties"] = [
             np.asarray(getattr(estimator, name)).tobytes()
-            for name in ("topic_word_distr_", "precisions_")
+            for name in ("topic_word_distr_", "precisions_", "topic_correlation_")
             if hasattr(estimator, name)
         ]
     found = {name: np.asarray(value).tobytes() for name, value in found.items()}
@@ -95,7 +98,9 @@ def as_array(X):
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-@pytest.mark.parametrize("estimator", [SparseLDA(), SparseHDP(), SparseMixture(), AliasLDA()])
+@pytest.mark.parametrize(
+    "estimator", [SparseLDA(), SparseHDP(), SparseMixture(), AliasLDA(), GibbsCTM()]
+)
 def test_no_public_method_is_forgotten(estimator):
     assert set(methods_of(estimator)) <= {*OF_DATA, *WITHOUT, *NOT_TRIED}
 
@@ -187,7 +192,7 @@ def test_any_line_may_fail(name, how):
         n_reached += run(lambda: call(failing), at, error) == 0  # noqa: B023
         assert seen(failing) in allowed, f"line {at} of {n_lines}"
         # What is left goes on as if nothing had happened.
-        if how == "warm fit" and name != "alias":  # whose tables are made anew
+        if how == "warm fit" and name not in SAMPLED:  # whose tables are made anew
             missing = 2 * N_PASSES - failing.n_iter_
             failing.set_params(max_iter=missing).fit(data_of(failing))
             failing.set_params(max_iter=N_PASSES)
@@ -262,7 +267,7 @@ def test_a_callback_may_fail(name, error):
 
 
 def test_other_data_of_a_warm_fit_change_nothing_if_it_fails(monkeypatch):
-    for name in ("LDA memoized", "mixture memoized", "alias"):
+    for name in ("LDA memoized", "mixture memoized", "alias", "ctm"):
         estimator = clone(ESTIMATORS[name]).set_params(warm_start=True)
         X = data_of(estimator)
         estimator.fit(X)

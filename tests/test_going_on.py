@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 
-from sklearn_sparsepost import AliasLDA, SparseHDP, SparseLDA, SparseMixture, _checks
+from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseHDP, SparseLDA, SparseMixture, _checks
 from sklearn_sparsepost._checks import fingerprint
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._tables import SparseTable, sum_of_tables
@@ -24,6 +24,7 @@ ESTIMATORS = {
     "hdp": SparseHDP(6, tol=0, n_batches=3, **SHORT),
     "mixture": SparseMixture(6, tol=0, observation="multinomial", n_batches=3, **SHORT),
     "alias": AliasLDA(6, burn_in=0, sample_every=1, topic_word_prior="auto", **SHORT),
+    "ctm": GibbsCTM(6, burn_in=0, sample_every=1, topic_word_prior="auto", **SHORT),
 }
 
 

@@ -17,10 +17,10 @@ FLOORS = [
     {"_tables", "_suffstats"},
     {"_models", "observations"},
     {"_learning", "_sampling", "_starts", "models"},
-    {"metrics", "datasets", "callbacks", "_base"},
+    {"metrics", "datasets", "callbacks", "display", "_base"},
     {"_topic_estimator", "_variational"},
     {"_mixture_estimator", "_sampled_topics", "_topic_variational"},
-    {"_lda", "_hdp", "_mixture", "_alias_lda"},
+    {"_lda", "_hdp", "_mixture", "_alias_lda", "_gibbs_ctm"},
     {"__init__", "_show_versions"},
 ]
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}

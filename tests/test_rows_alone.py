@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sklearn_sparsepost import AliasLDA, SparseLDA, SparseMixture
+from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseLDA, SparseMixture
 from sklearn_sparsepost._run import chunks
 
 N = 1500
@@ -84,3 +84,12 @@ def test_alias_lda(sparse_output, dtype):
     X = rows_of("multinomial", 10, 60, dtype)
     lda = AliasLDA(10, max_iter=5, sparse_output=sparse_output, random_state=0).fit(X[:300])
     assert_rows_alone(lda.transform, X)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "factor"])
+def test_gibbs_ctm(covariance_type, dtype):
+    X = rows_of("multinomial", 10, 60, dtype)
+    options = {"covariance_type": covariance_type, "n_factors": 2, "max_iter": 2}
+    ctm = GibbsCTM(10, random_state=0, **options).fit(X[:300])
+    assert_rows_alone(ctm.transform, X)
+    assert_rows_alone(ctm.set_params(sparse_output=True).transform, X)

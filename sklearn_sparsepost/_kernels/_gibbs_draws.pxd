@@ -7,6 +7,9 @@
 #   weighed, the table stands in for all others, and Metropolis-Hastings corrects (paper 004); or
 #   word and document propose in turn (the cycle of Yuan et al. 2015).
 # * DENSE: a row over all topics, all of which are weighed, a vector at a time.
+#
+# In a document a topic weighs the document's tokens in it plus alpha. Where weights of documents'
+# topics are given, they are in place of alpha, and no tokens are counted: `unit` is 0.
 from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
@@ -58,6 +61,7 @@ cdef struct Sampler:  # of a thread, for one document at a time
     int n_steps  # of Metropolis-Hastings a token
     bint cycle
     bint fresh  # whether alias tables may be built anew
+    int unit  # what a token adds to its topic's weight in the document: 1, or 0 if that is given
     long long *n_topic
     const double *beta_total
     const double *alpha
@@ -76,8 +80,11 @@ cdef struct Sampler:  # of a thread, for one document at a time
     int *order  # scratch: K
     int *other  # scratch: K
     double mean_inverse  # of a topic of average size
-    const float *alpha_share
+    const float *alpha_share  # the alias table of alpha
     const int *alpha_other
+    double *given  # weights of the document's topics, if they are given, and their alias table
+    float *given_share
+    int *given_other
     KeyedStream stream
 
 
@@ -132,7 +139,7 @@ cdef inline void _leave_topic(Sampler *s, int k) noexcept nogil:
     cdef int j = s.place[k], last
     s.n_topic[k] -= 1
     s.inverse_less[k] = 1 / (max(s.n_topic[k] - 1, 0) + s.beta_total[k])
-    if s.n_doc[k] == 0:
+    if s.unit and s.n_doc[k] == 0:
         s.n_listed -= 1
         last = s.listed[s.n_listed]
         s.listed[j] = last
@@ -143,12 +150,12 @@ cdef inline void _leave_topic(Sampler *s, int k) noexcept nogil:
 cdef inline void _join_topic(Sampler *s, int k) noexcept nogil:
     """A token of the document comes to a topic."""
     s.n_topic[k] += 1
-    if s.n_doc[k] == 0:
+    if s.unit and s.n_doc[k] == 0:
         s.place[k] = s.n_listed
         s.listed[s.n_listed] = k
         s.n_listed += 1
     s.inverse_less[k] = s.inverse[k]
-    _weigh(s, k, s.n_doc[k] + 1, 1 / (s.n_topic[k] + s.beta_total[k]))
+    _weigh(s, k, s.n_doc[k] + s.unit, 1 / (s.n_topic[k] + s.beta_total[k]))
 
 
 # ---------------------------------------------------------------- draws
@@ -330,7 +337,7 @@ cdef inline int _draw_cycle(
     cdef long long at
     cdef const int *count = t.dense + word.row * t.stride
     cdef const float *stale = t.stale + word.row * t.stride
-    cdef double beta = word.beta, u, p_old, p_new, size = <double>(stop - first)
+    cdef double beta = word.beta, u, p_old, p_new, size = <double>(s.unit * (stop - first))
     cdef double base = beta * s.mean_inverse
     cdef double without = s.inverse_less[old], word_old, word_new
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
@@ -355,10 +362,10 @@ cdef inline int _draw_cycle(
             continue
         own = k == old
         word_old = (count[k] - own + beta) * (without if own else s.inverse[k])
-        p_old = s.n_doc[k] - own + s.alpha[k]
+        p_old = s.n_doc[k] - own * s.unit + s.alpha[k]
         own = new == old
         word_new = (count[new] - own + beta) * (without if own else s.inverse[new])
-        p_new = s.n_doc[new] - own + s.alpha[new]
+        p_new = s.n_doc[new] - own * s.unit + s.alpha[new]
         if step % 2 == 0:
             u = word_new * p_new * (stale[k] + base)
             u /= word_old * p_old * (stale[new] + base)

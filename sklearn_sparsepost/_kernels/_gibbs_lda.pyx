@@ -20,6 +20,7 @@ from sklearn_sparsepost._kernels._gibbs_draws cimport (
     ALIASED, DENSE, LANES, LISTED, Entry, Sampler, Table, Word, topic_t, _add, _draw_aliased,
     _draw_cycle, _draw_dense, _draw_listed, _join_topic, _leave_topic, _remove, _weigh,
 )
+from sklearn_sparsepost._kernels._math cimport exp_nonpos
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 
@@ -69,6 +70,23 @@ cdef inline void _enter(
         s.both[k] = <float>(own + s.alpha[k] * s.inverse[k])
 
 
+cdef inline void _enter_given(Sampler *s, const float *logits, bint cycle) noexcept nogil:
+    """Take the weights of a document's topics from their logits."""
+    cdef int k
+    cdef float largest = logits[0]
+    s.n_listed, s.own_total, s.smooth, s.alpha_total = 0, 0, 0, 0
+    for k in range(s.K):
+        largest = logits[k] if logits[k] > largest else largest
+    for k in range(s.K):
+        s.given[k] = exp_nonpos(<double>(logits[k] - largest))
+        s.alpha_total += s.given[k]
+    for k in range(s.K):
+        s.smooth += s.given[k] * s.inverse[k]
+        s.both[k] = <float>(s.given[k] * s.inverse[k])
+    if cycle:
+        alias_build(s.given, s.K, s.given_share, s.given_other, s.order)
+
+
 cdef inline void _leave(Sampler *s) noexcept nogil:
     """Forget a document."""
     cdef int j, k
@@ -90,12 +108,12 @@ cdef inline void _resample(
         if new == old:
             return
         _remove(t, word, old)
-        _weigh(s, old, n - 1, s.inverse_less[old])
+        _weigh(s, old, n - s.unit, s.inverse_less[old])
     else:
         # Most tokens stay where they are: then all is put back as it was.
         smooth, own_total = s.smooth, s.own_total
         _remove(t, word, old)
-        _weigh(s, old, n - 1, s.inverse_less[old])
+        _weigh(s, old, n - s.unit, s.inverse_less[old])
         if word.kind == LISTED:
             new = _draw_listed(s, t, word)
         elif word.kind == ALIASED:
@@ -116,7 +134,7 @@ cdef inline void _resample(
 # ---------------------------------------------------------------- sweeps
 
 cdef size_t _scratch_size(int K, Py_ssize_t stride) noexcept nogil:
-    return K * (sizeof(long long) + 3 * sizeof(double) + 6 * sizeof(int)) + (
+    return K * (sizeof(long long) + 4 * sizeof(double) + sizeof(float) + 7 * sizeof(int)) + (
         3 * stride * sizeof(float))
 
 
@@ -129,7 +147,8 @@ cdef void _begin_block(
     s.inverse = <double *>(s.n_topic + K)
     s.inverse_less = s.inverse + K
     s.weight = s.inverse_less + K
-    s.both = <float *>(s.weight + K)
+    s.given = s.weight + K
+    s.both = <float *>(s.given + K)
     s.own = s.both + stride
     s.partial = s.own + stride
     s.n_doc = <int *>(s.partial + stride)
@@ -137,7 +156,10 @@ cdef void _begin_block(
     s.place = s.listed + K
     s.order = s.place + K
     s.other = s.order + K
+    s.given_other = s.other + K
+    s.given_share = <float *>(s.given_other + K)
     memset(s.n_doc, 0, K * sizeof(int))
+    memset(s.place, 0, K * sizeof(int))
     memset(s.both, 0, stride * sizeof(float))
     s.smooth = 0
     for k in range(K):
@@ -163,14 +185,18 @@ cdef inline void _fetch(const Sampler *s, const Table *t, const Word *word) noex
 
 cdef inline void _visit(
     Sampler *s, Table *t, const int *word, topic_t *z, long long first, long long stop,
-    long long begin, long long end, uint64_t seed, uint64_t number, uint64_t unit
+    long long begin, long long end, const float *logits, bint cycle, uint64_t seed,
+    uint64_t number, uint64_t unit
 ) noexcept nogil:
     """The tokens of a document that are of one group of words."""
     cdef long long token
     if begin == end:
         return
     keyed_init(&s.stream, seed, number, unit)
-    _enter(s, z, first, stop)
+    if logits == NULL:
+        _enter(s, z, first, stop)
+    else:
+        _enter_given(s, logits, cycle)
     for token in range(begin, end):
         if token + 4 < end:
             SPARSEPOST_PREFETCH(t.words + word[token + 4])
@@ -326,6 +352,7 @@ cdef class TokenCounts:
         const double[::1] beta_total,  # IN
         uint64_t seed,  # IN
         uint64_t number,  # IN
+        logits=None,  # IN
         *,
         bint cycle=False,  # IN
         bint fresh=True,  # IN
@@ -347,11 +374,14 @@ cdef class TokenCounts:
         n_topic : ndarray of shape (n_topics,), int64
             Tokens in each topic, kept up to date.
         alpha : ndarray of shape (n_topics,), float64
-            Dirichlet prior of the documents' topic weights.
+            Dirichlet prior of the documents' topic weights; of no effect beside logits.
         beta_total : ndarray of shape (n_topics,), float64
             Sum of the prior of each topic's words.
         seed, number : int
             Seed of the fit and number of the sweep: a document's stream is keyed by both.
+        logits : ndarray of shape (n_documents, n_topics), float32, default=None
+            Logs of the documents' topic weights, up to constants, if these are given. Aliased words
+            are then drawn by `cycle` alone, since what a document weighs is in no word's table.
         cycle : bool, default=False
             Whether aliased words are drawn by word and document proposals in turn.
         fresh : bool, default=True
@@ -375,6 +405,10 @@ cdef class TokenCounts:
         cdef Sampler *s
         cdef char *scratch
         cdef Table *t = &self.table
+        cdef bint given = logits is not None
+        cdef const float[:, ::1] weights = logits if given else np.zeros((1, 1), np.float32)
+        cdef Py_ssize_t next_row = weights.shape[1] if given else 0
+        cdef const float *row
         if not z.shape[0]:
             return
         for e in range(n_groups):
@@ -387,14 +421,18 @@ cdef class TokenCounts:
                     if failed[0]:
                         continue
                     g = (i + e) % n_groups
-                    s.K, s.n_steps, s.cycle, s.fresh = K, n_steps, cycle, fresh
+                    s.K, s.n_steps, s.cycle, s.fresh, s.unit = K, n_steps, cycle, fresh, not given
                     s.alpha, s.alpha_total, s.beta_total = &alpha[0], alpha_total, &beta_total[0]
                     s.mean_inverse = mean_inverse
                     s.alpha_share, s.alpha_other = &alpha_share[0], &alpha_other[0]
                     _begin_block(s, scratch, stride, &n_topic[0])
+                    if given:
+                        s.alpha, s.alpha_share = s.given, s.given_share
+                        s.alpha_other = s.given_other
                     for d in range(groups[i], groups[i + 1]):
+                        row = &weights[0, 0] + d * next_row if given else NULL
                         _visit(s, t, &word[0], &z[0], token_ptr[d, 0], token_ptr[d, n_groups],
-                               token_ptr[d, g], token_ptr[d, g + 1], seed, number,
+                               token_ptr[d, g], token_ptr[d, g + 1], row, cycle, seed, number,
                                <uint64_t>(d * n_groups + g))
                     for k in range(K):
                         after[i, k] = s.n_topic[k]

@@ -15,6 +15,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from sklearn_sparsepost._kernels._particles cimport count_copies
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._scratch cimport take
 
@@ -144,19 +145,11 @@ cdef inline void _redraw(Document *doc, Particle *p, int i) noexcept nogil:
 
 
 cdef inline void _select(Document *doc, int n_tokens, double total) noexcept nogil:
-    """Choose particles again by how they predicted the present token: systematic resampling."""
-    cdef int r, source = 0, n = doc.n_particles, chosen = 0
-    cdef double step = total / n, reached = 0, point
+    """Choose particles again by how they predicted the present token."""
+    cdef int r, source = 0, n = doc.n_particles
     if n == 1:
         return
-    point = keyed_next_double(&doc.stream) * step
-    for r in range(n):
-        reached += doc.likelihood[r]
-        doc.n_copies[r] = 0
-        while chosen < n and (point < reached or r == n - 1):
-            doc.n_copies[r] += 1
-            chosen += 1
-            point += step
+    count_copies(doc.likelihood, n, total, keyed_next_double(&doc.stream), doc.n_copies)
     for r in range(n):
         if doc.n_copies[r] == 0:
             while doc.n_copies[source] < 2:

@@ -16,6 +16,8 @@ UNROLLED = ("_mixture",)
 PLAIN = (
     "_cpu",
     "_left_to_right",
+    "_logit_documents",
+    "_logits",
     "_pairs",
     "_rng",
     "_row_tables",
@@ -24,4 +26,11 @@ PLAIN = (
     "_topl",
 )
 # Of these, those with loops over numbers.
-ARITHMETIC = ("_left_to_right", "_pairs", "_sampled_words", "_seeding")
+ARITHMETIC = (
+    "_left_to_right",
+    "_logit_documents",
+    "_logits",
+    "_pairs",
+    "_sampled_words",
+    "_seeding",
+)

@@ -134,6 +134,16 @@ def _blocks(used):
         yield block, words[block]
 
 
+def active_only(weights, counts):
+    """Weights of the topics that have counts as CSR, rows summing to 1; of all where none has."""
+    largest = counts.max(axis=1, keepdims=True)
+    active = (counts > ACTIVE_TOL * largest) | (largest == 0)
+    weights = sp.csr_matrix(np.where(active, weights, 0))
+    totals = np.asarray(weights.sum(axis=1)).ravel()
+    weights.data /= np.repeat(totals, np.diff(weights.indptr)).astype(weights.dtype)
+    return weights
+
+
 class DirichletInference:
     """Inference of documents whose topic weights have a Dirichlet prior.
 
@@ -204,12 +214,7 @@ class DirichletInference:
     def active_weights(self, chunk, table, key=None):
         """As :meth:`weights`, but CSR and of the active topics; an empty document has its prior."""
         counts = self.counts(chunk, table)
-        largest = counts.max(axis=1, keepdims=True)
-        active = (counts > ACTIVE_TOL * largest) | (largest == 0)
-        weights = sp.csr_matrix(np.where(active, counts + self.alpha.astype(counts.dtype), 0))
-        totals = np.asarray(weights.sum(axis=1)).ravel()
-        weights.data /= np.repeat(totals, np.diff(weights.indptr)).astype(weights.dtype)
-        return weights
+        return active_only(counts + self.alpha.astype(counts.dtype), counts)
 
     def left_to_right(self, chunk, table, key, n_particles=20):
         """Estimate log-probabilities of documents, their topic weights integrated out.

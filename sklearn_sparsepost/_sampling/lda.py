@@ -79,30 +79,33 @@ class WordPrior:
         return new
 
 
-class LDAChain(Chain):
-    """A chain of latent Dirichlet allocation.
+class WordsChain(Chain):
+    """A chain whose topics have Dirichlet distributed words, whatever weighs topics in documents.
 
     Parameters
     ----------
     tokens, z, seed, **options
         As for :class:`Chain`.
-    alpha : ndarray of shape (n_components,)
-        Prior of the documents' topic weights.
+    n_components : int
+        Number of topics.
     prior : WordPrior
         Prior of the topics' words.
-    sampler : {"auto", "alias", "sparse", "cycle", "dense"}
+    sampler : str
         The sampler, which decides how counts are stored.
     """
 
-    def __init__(self, tokens, z, seed, *, alpha, prior, sampler, **options):
-        self.alpha = alpha
+    def __init__(self, tokens, z, n_components, seed, *, prior, sampler, **options):
         self.prior = prior
         self.sampler = sampler
-        super().__init__(tokens, z, len(alpha), seed, **options)
+        super().__init__(tokens, z, n_components, seed, **options)
+
+    def _storage(self):
+        """How the counts of each word are stored: LISTED, ALIASED or DENSE."""
+        return storage(self.sampler, self.tokens.size)
 
     def _new_counts(self):
         tokens, prior = self.tokens, self.prior
-        kind = storage(self.sampler, tokens.size)
+        kind = self._storage()
         kind[prior.row >= 0] = DENSE
         rows = np.maximum(prior.rows, LEAST_PRIOR)
         counts = kernels.TokenCounts(
@@ -114,21 +117,39 @@ class LDAChain(Chain):
     def _counts_from(self, arrays):
         return kernels.TokenCounts.from_arrays(arrays, self.n_components)
 
-    def _has(self, *, alpha, prior, sampler):
-        return (
-            sampler == self.sampler
-            and np.array_equal(alpha, self.alpha)
-            and prior.same_as(self.prior)
-        )
+    def _has(self, *, prior, sampler):
+        return sampler == self.sampler and prior.same_as(self.prior)
 
-    def log_likelihood(self):
-        """log p(words, topics | priors), the weights integrated out, in nats."""
+    def words_log_likelihood(self):
+        """log p(words | topics of tokens, prior) in nats."""
         row_ptr, topics, counts = self.counts.to_lists()
         words = np.repeat(np.arange(len(self.tokens.size)), np.diff(row_ptr))
         beta, totals = self.prior.at(words, topics), self.prior.topic_totals()
         value = (gammaln(counts + beta) - gammaln(beta)).sum()
-        value += (gammaln(totals) - gammaln(totals + self.n_topic)).sum()
-        doc_ptr = self.tokens.doc_ptr
+        return value + (gammaln(totals) - gammaln(totals + self.n_topic)).sum()
+
+
+class LDAChain(WordsChain):
+    """A chain of latent Dirichlet allocation.
+
+    Parameters
+    ----------
+    tokens, z, seed, **options
+        As for :class:`WordsChain`.
+    alpha : ndarray of shape (n_components,)
+        Prior of the documents' topic weights.
+    """
+
+    def __init__(self, tokens, z, seed, *, alpha, **options):
+        self.alpha = alpha
+        super().__init__(tokens, z, len(alpha), seed, **options)
+
+    def _has(self, *, alpha, **settings):
+        return np.array_equal(alpha, self.alpha) and super()._has(**settings)
+
+    def log_likelihood(self):
+        """log p(words, topics | priors), the weights integrated out, in nats."""
+        value, doc_ptr = self.words_log_likelihood(), self.tokens.doc_ptr
         _, topics, counts = kernels.document_topics(self.z, doc_ptr, self.n_components)
         alpha, total = self.alpha[topics], self.alpha.sum()
         value += (gammaln(counts + alpha) - gammaln(alpha)).sum()
