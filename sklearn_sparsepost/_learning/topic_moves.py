@@ -105,8 +105,10 @@ def choose_topic_pairs(model, state):
     spread[~(spread > 0)] = np.inf  # what all groups use alike
     scores = [(scatter / spread / spread[:, None], LEAST_CORRELATION)]
     alike = model.similarity(state)
-    if alike is not None:
-        scores.append((alike, LEAST_SIMILARITY))
+    if alike is None:  # how much they are used together at all
+        size = np.sqrt(np.maximum(np.diag(state.overlap), np.finfo(float).tiny))
+        alike = state.overlap / size / size[:, None]
+    scores.append((alike, LEAST_SIMILARITY))
     pairs = {}
     for score, least in scores:
         one, two = np.triu_indices(len(count), 1)
