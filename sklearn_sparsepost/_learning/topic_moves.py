@@ -107,8 +107,9 @@ def choose_topic_pairs(model, state):
     alike = model.similarity(state)
     if alike is None:  # how much they are used together at all
         size = np.sqrt(np.maximum(np.diag(state.overlap), np.finfo(float).tiny))
-        alike = state.overlap / size / size[:, None]
-    scores.append((alike, LEAST_SIMILARITY))
+        scores.append((state.overlap / size / size[:, None], 0.0))
+    else:
+        scores.append((alike, LEAST_SIMILARITY))
     pairs = {}
     for score, least in scores:
         one, two = np.triu_indices(len(count), 1)
