@@ -119,21 +119,21 @@ class SparseHDP(BaseVariationalTopics):
     n_components_ : int
         Number of topics found.
 
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (`n_components_`, n_features)
         Dirichlet parameters lambda of the topics, the largest topic first: prior plus expected
         counts. After a :meth:`partial_fit` they are put together when they are first read.
 
-    topic_word_distr_ : ndarray of shape (n_components_, n_features)
+    topic_word_distr_ : ndarray of shape (`n_components_`, n_features)
         The topics' expected word probabilities; rows sum to 1.
 
-    topic_weights_ : ndarray of shape (n_components_,)
+    topic_weights_ : ndarray of shape (`n_components_`,)
         Expected weights of the topics over the corpus, E[beta]. They sum to less than 1: the rest
         is that of all topics that nobody uses.
 
-    stick_concentration_ : tuple of two ndarrays of shape (n_components_,)
+    stick_concentration_ : tuple of two ndarrays of shape (`n_components_`,)
         Beta parameters of the sticks' posteriors.
 
-    doc_topic_prior_ : ndarray of shape (n_components_,)
+    doc_topic_prior_ : ndarray of shape (`n_components_`,)
         `doc_concentration` times `topic_weights_`.
 
     topic_word_prior_ : float or ndarray of shape (n_features,)

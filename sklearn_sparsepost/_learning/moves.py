@@ -107,9 +107,9 @@ def _track(model, corpus, state, moves):
 
 
 def _may_delete(state, model, moves):
-    """Whether deletes are tried: not in a pass after merges, which mostly go on."""
+    """Whether deletes are tried: not, where they cost local steps, while merges go on."""
     settled = state.attempts is None or state.attempts.are_settled
-    return "delete" in moves and model.can_delete and settled
+    return "delete" in moves and model.can_delete and (settled or not model.tracks_overlap)
 
 
 def _move(model, corpus, state, track):
