@@ -76,7 +76,8 @@ def pass_with_moves(one_pass, model, corpus, state, *, moves=("merge", "delete")
     """
     n_before = state.stats.n_components
     model = model.resized(n_before)
-    track = _track(model, corpus, state, moves)
+    with corpus.threads(), single_blas():  # pairs that tie differ by rounding
+        track = _track(model, corpus, state, moves)
     tried = "delete" not in moves or _may_delete(state, model, moves)
     state = one_pass(model, corpus, state, track=track, **options)
     if state.attempts is None:

@@ -241,7 +241,8 @@ class Admixture(Model):
                 "n_documents": state.stats.value("n_samples"),
                 "count": state.stats.value("count"),
             }
-            state.learned = self.documents.improved(state.learned, report, rate)
+            with single_blas():
+                state.learned = self.documents.improved(state.learned, report, rate)
 
     def bound(self, state, stats=None):
         """The bound of all data whose statistics are `stats` (paper 000, Eq. 42)."""
