@@ -16,6 +16,7 @@ from time import perf_counter
 import corpora
 import numpy as np
 import peers
+import scipy.sparse as sp
 
 from sklearn_sparsepost import __version__, _kernels
 
@@ -115,6 +116,51 @@ def curve(
             measure: float(coherence(model.components_, X, measure=measure).mean())
             for measure in ("npmi", "umass")
         }
+    return result
+
+
+def bars(corpus, n_topics, *, seeds=5, options=None, threads=1):
+    """How many of ten noisy bars are found, and how soon (Hughes, Kim & Sudderth 2015, sec. 6.1).
+
+    Parameters
+    ----------
+    corpus : str
+        Not used: images are drawn, 1,000 of 30 x 30 pixels and 200 tokens, from one to three bars
+        that are 6 pixels wide, and 5 % noise.
+    n_topics : int
+        Topics to begin with.
+    seeds : int, default=5
+        Of data and fits.
+    options : dict, default=None
+        Of SparseHDP.
+    threads : int, default=1
+        Threads.
+
+    Returns
+    -------
+    result : dict
+        Numbers of topics, passes and seconds, a list each.
+    """
+    from sklearn_sparsepost import SparseHDP
+
+    result = {"topics": [], "passes": [], "seconds": []}
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        images = np.zeros((10, 30, 30))
+        for i in range(5):
+            images[i, 6 * i : 6 * i + 6] = images[5 + i, :, 6 * i : 6 * i + 6] = 1
+        topics = images.reshape(10, -1)
+        topics = 0.95 * topics / topics.sum(axis=1, keepdims=True) + 0.05 / 900
+        X = np.empty((1000, 900), dtype=np.int32)
+        for row in X:
+            held = rng.choice(10, rng.integers(1, 4), replace=False)
+            row[:] = rng.multinomial(200, rng.dirichlet(np.ones(len(held))) @ topics[held])
+        hdp = SparseHDP(n_topics, max_iter=40, random_state=seed, **(options or {}))
+        begun = perf_counter()
+        hdp.fit(sp.csr_matrix(X))
+        result["seconds"].append(perf_counter() - begun)
+        result["topics"].append(hdp.n_components_)
+        result["passes"].append(hdp.n_iter_)
     return result
 
 
@@ -539,6 +585,7 @@ def minibatch(
 
 KINDS = {
     "approximations": approximations,
+    "bars": bars,
     "completion": completion,
     "curve": curve,
     "logits": logits,

@@ -90,7 +90,8 @@ class Clock:
         if self.evaluate is not None and (due or not go_on):
             if self.peak is None:
                 self.peak = peak_bytes()
-            row["score"] = self.evaluate(topics())
+            found = topics()
+            row["score"], row["n_topics"] = self.evaluate(found), len(found)
             self.scored = self.seconds
         self.rows.append(row)
         if go_on:
@@ -202,6 +203,13 @@ def gibbsctm(X, n_topics, clock, *, threads, seed=0, mapped=False, **options):
     with tempfile.TemporaryDirectory() as folder:
         options["memmap_folder"] = folder
         return _fit_ours(GibbsCTM, X, n_topics, clock, seed, options)
+
+
+def sparsehdp(X, n_topics, clock, *, threads, seed=0, **options):
+    """SparseHDP with any parameters, begun with `n_topics`; the start is on the clock."""
+    from sklearn_sparsepost import SparseHDP
+
+    return _fit_ours(SparseHDP, X, n_topics, clock, seed, {"tol": 0, **options})
 
 
 def _fit_ours(estimator, X, n_topics, clock, seed, options):
@@ -330,14 +338,26 @@ def tomotopy_ctm(X, n_topics, clock, *, threads, seed=0):
     return _train_tomotopy(model, X, n_topics, clock, threads)
 
 
+def tomotopy_hdp(X, n_topics, clock, *, threads, seed=0):
+    """tomotopy's HDPModel begun with so many topics, concentrations as ours; its live topics."""
+    import tomotopy as tp
+
+    model = tp.HDPModel(initial_k=n_topics, alpha=ALPHA, gamma=10.0, eta=ETA, seed=seed)
+    return _train_tomotopy(model, X, None, clock, threads)
+
+
 def _train_tomotopy(model, X, n_topics, clock, threads):
+    """Train a model of so many topics, or of those that live."""
     names = np.array([str(v) for v in range(X.shape[1])], dtype=object)
     for a, b in itertools.pairwise(X.indptr):
         if a < b:
             model.add_doc(np.repeat(names[X.indices[a:b]], X.data[a:b]).tolist())
 
     def topics():
-        rows = np.array([model.get_topic_word_dist(k) for k in range(n_topics)])
+        which = range(model.k if n_topics is None else n_topics)
+        if n_topics is None:
+            which = [k for k in which if model.is_live_topic(k)]
+        rows = np.array([model.get_topic_word_dist(k) for k in which])
         return _in_columns(rows, model.used_vocabs, X.shape[1])
 
     done, go_on = 0, True
@@ -443,10 +463,12 @@ METHODS = {
     "sparsepost": sparsepost,
     "aliaslda": aliaslda,
     "gibbsctm": gibbsctm,
+    "sparsehdp": sparsehdp,
     "sklearn": sklearn,
     "gensim": gensim,
     "tomotopy": tomotopy,
     "tomotopy_ctm": tomotopy_ctm,
+    "tomotopy_hdp": tomotopy_hdp,
     "pyrmallet": pyrmallet,
     "lda": lda,
 }

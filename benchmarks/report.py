@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from report_correlated import correlated_tables
 from report_local_steps import local_step_tables
+from report_topics_found import topics_found_tables
 from runs import read
 
 HERE = Path(__file__).resolve().parent
 GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
 LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
+TOPICS_FOUND = GUIDE.with_name("_topics_found_tables.rst")
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
 SKLEARN_PASSES = 10
@@ -639,11 +641,14 @@ def main():
     tables = all_tables(record["runs"])
     local_steps = local_step_tables(record["runs"], Table)
     correlated = correlated_tables(record["runs"], Table)
-    (folder / "tables.md").write_text(markdown([*tables, *local_steps, *correlated], record))
+    found = topics_found_tables(record["runs"], Table)
+    every = [*tables, *local_steps, *correlated, *found]
+    (folder / "tables.md").write_text(markdown(every, record))
     # Results of a trial do not belong in the documentation.
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
     (guide / GUIDE.name).write_text(rst(tables, record))
     (guide / LOCAL_STEPS.name).write_text(rst(local_steps, record))
+    (guide / TOPICS_FOUND.name).write_text(rst(found, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")
     draw_mixtures(record["runs"], folder / "mixtures_against_time.png")

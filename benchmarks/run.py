@@ -105,6 +105,7 @@ def experiments(quick=False):
     found.extend(samplers(quick))
     found.extend(local_steps(quick))
     found.extend(correlated(quick))
+    found.extend(topics_found(quick))
 
     for k in (10, 20) if quick else (200, 400, 800, 1600):
         for level in (1, 4, 8, 16, None):
@@ -293,6 +294,29 @@ def local_steps(quick=False):
     for n_words in (2000, 5000) if quick else (2500, 5000, 10000, 20000):
         spec = {"kind": "minibatch", "options": {"local_step": "gibbs"}, "n_words": n_words}
         add("minibatch over words", corpus, k, f"{n_words}", **spec)
+    return found
+
+
+def topics_found(quick=False):
+    """The measurements of models that find how many topics there are, as :func:`experiments`."""
+    found = []
+    plan = [("kos", 100, 20), ("nips", 200, 40), ("newsgroups20", 200, 60)]
+    for corpus, k, budget in [("kos", 20, 2)] if quick else plan:
+        for label, method, options in (
+            ("HDP", "sparsehdp", {}),
+            ("HDP without moves", "sparsehdp", {"moves": False}),
+            ("HDP, bayes", "sparsehdp", {"estimation": "bayes"}),
+            ("LDA", "sparsepost", {}),
+            ("tomotopy HDP", "tomotopy_hdp", {}),
+        ):
+            for seed in range(1 if quick or method.startswith("tomotopy") else 3):
+                spec = {"kind": "curve", "method": method, "options": options, "seed": seed}
+                spec |= {"corpus": corpus, "n_topics": k, "budget": budget}
+                found.append((f"topics found/{corpus}-{k}/{label}, seed {seed}", spec))
+    for k in (20,) if quick else (50, 100):
+        for init in ("k-means++", "random"):
+            spec = {"kind": "bars", "corpus": "bars", "n_topics": k, "options": {"init": init}}
+            found.append((f"topics found/bars-{k}/{init}", {**spec, "seeds": 1 if quick else 5}))
     return found
 
 

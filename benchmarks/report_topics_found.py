@@ -1,0 +1,78 @@
+"""Tables of models that find how many topics there are."""
+
+import numpy as np
+from runs import read
+
+
+def topics_found_tables(runs, table):
+    """Tables of the experiment `topics found`.
+
+    Parameters
+    ----------
+    runs : dict
+        Results by key.
+    table : callable
+        Makes a table of a title, a note, names of columns and rows.
+
+    Returns
+    -------
+    tables : list
+        Those for which there are results.
+    """
+    curves = {key: run for key, run in runs.items() if "checkpoints" in run}
+    tables = [_found(name, labels, table) for name, labels in read(curves, "topics found").items()]
+    return [*tables, *_bars(runs, table)]
+
+
+def _found(name, labels, table):
+    """Topics and scores in the end, and seconds a pass, of one corpus."""
+    found = {}
+    for label, run in labels.items():
+        found.setdefault(label.split(", seed")[0], []).append(run)
+    rows = []
+    for label, group in found.items():
+        last = [run.results[0]["checkpoints"][-1] for run in group]
+        scores = [row["score"] for row in last]
+        numbers = sorted(row["n_topics"] for row in last)
+        spread = f" ({max(scores) - min(scores):.3f})" if len(scores) > 1 else ""
+        rows.append(
+            [
+                label,
+                f"{numbers[0]}-{numbers[-1]}" if numbers[0] < numbers[-1] else str(numbers[0]),
+                f"{np.mean(scores):.3f}{spread}",
+                f"{np.mean([row['seconds'] / row['passes'] for row in last]):.2f}",
+                f"{np.mean([row['seconds'] for row in last]):.0f}",
+                str(len(group)),
+            ]
+        )
+    corpus, _, k = name.rpartition("-")
+    note = (
+        f"Begun with {k} topics: how many there are in the end, held-out score in nats a token, "
+        "higher is better (in brackets how far the seeds are apart), seconds a pass or sweep, the "
+        "start included, and seconds in all, one thread."
+    )
+    header = ["model", "topics", "score", "s a pass", "s", "seeds"]
+    return table(f"Topics found: {corpus}", note, header, rows)
+
+
+def _bars(runs, table):
+    """How many of ten bars are found."""
+    rows = []
+    for key, result in runs.items():
+        experiment, name, label = key.split("/")
+        if experiment == "topics found" and name.startswith("bars-") and "topics" in result:
+            rows.append(
+                [
+                    f"{name.partition('-')[2]}, {label}",
+                    ", ".join(map(str, result["topics"])),
+                    ", ".join(map(str, result["passes"])),
+                    f"{np.median(result['seconds']):.1f}",
+                ]
+            )
+    if not rows:
+        return []
+    note = (
+        "1,000 images of 900 pixels from 10 bars and noise, a fit for each of several seeds: "
+        "topics found, passes made, and the median of the seconds with one thread."
+    )
+    return [table("Bars found", note, ["begun with", "topics", "passes", "s"], rows)]
