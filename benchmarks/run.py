@@ -239,7 +239,7 @@ def samplers(quick=False):
 GIBBS = {"local_step": "gibbs"}
 LOCAL_STEPS = [
     ("map", "sparsepost", {"estimation": "map"}),
-    ("map, 5 restarts", "sparsepost", {"estimation": "map", "restarts": 5}),
+    ("map, no restarts", "sparsepost", {"estimation": "map", "restarts": 0}),
     ("bayes", "sparsepost", {"estimation": "bayes"}),
     ("gibbs", "sparsepost", GIBBS),
     ("map, online", "sparsepost", {"estimation": "map", "learning_method": "online"}),
@@ -304,9 +304,10 @@ def topics_found(quick=False):
     for corpus, k, budget in [("kos", 20, 2)] if quick else plan:
         for label, method, options in (
             ("HDP", "sparsehdp", {}),
-            ("HDP without moves", "sparsehdp", {"moves": False}),
+            ("HDP, no restarts", "sparsehdp", {"restarts": 0}),
+            ("HDP, no restarts, no moves", "sparsehdp", {"restarts": 0, "moves": False}),
             ("HDP, bayes", "sparsehdp", {"estimation": "bayes"}),
-            ("LDA", "sparsepost", {}),
+            ("LDA, no restarts", "sparsepost", {"restarts": 0}),
             ("tomotopy HDP", "tomotopy_hdp", {}),
         ):
             for seed in range(1 if quick or method.startswith("tomotopy") else 3):
@@ -315,7 +316,12 @@ def topics_found(quick=False):
                 found.append((f"topics found/{corpus}-{k}/{label}, seed {seed}", spec))
     for k in (20,) if quick else (50, 100):
         for init in ("k-means++", "random"):
-            spec = {"kind": "bars", "corpus": "bars", "n_topics": k, "options": {"init": init}}
+            spec = {
+                "kind": "bars",
+                "corpus": "bars",
+                "n_topics": k,
+                "options": {"init": init, "restarts": 0},
+            }
             found.append((f"topics found/bars-{k}/{init}", {**spec, "seeds": 1 if quick else 5}))
     return found
 

@@ -91,9 +91,8 @@ class SparseHDP(BaseVariationalTopics):
     mean_change_tol : float, default=0.05
         A document's iterations stop once none of its expected topic counts moves by more.
 
-    restarts : int, default=None
-        The most restart proposals a document and visit, as for :class:`SparseLDA`; by default 5
-        with ``estimation="bayes"`` and none with "map".
+    restarts : int, default=5
+        The most restart proposals a document and visit, as for :class:`SparseLDA`.
 
     doc_start : {"cold", "warm"}, default="cold"
         Whether documents start every pass from their words alone, or in memoized learning from
@@ -208,7 +207,7 @@ class SparseHDP(BaseVariationalTopics):
         tol=1e-3,
         max_doc_update_iter=100,
         mean_change_tol=0.05,
-        restarts=None,
+        restarts=5,
         doc_start="cold",
         evaluate_every=1,
         sparse_output=False,

@@ -133,12 +133,12 @@ class SparseLDA(BaseVariationalTopics):
         A document's iterations stop once none of its expected topic counts moves by more. This is
         the criterion of [1]_ under scikit-learn's name; scikit-learn averages over all topics.
 
-    restarts : int, default=None
+    restarts : int, default=5
         The most restart proposals a document and visit: one topic's mass is forced to zero, and
         after a few iterations the result is kept if the document's bound improved. They keep
-        documents from spreading over too many topics pass by pass. 0 makes none; by default 5 are
-        made with ``estimation="bayes"`` and none with "map", whose topics mostly are better
-        without.
+        documents from spreading over too many topics pass by pass, which ruins topics of large
+        corpora. 0 makes none: with ``estimation="map"`` better on many smaller ones, see
+        :ref:`restarts`.
 
     doc_start : {"cold", "warm"}, default="cold"
         Whether documents start every pass from their words alone, or in memoized learning from
@@ -267,7 +267,7 @@ class SparseLDA(BaseVariationalTopics):
         tol=1e-3,
         max_doc_update_iter=100,
         mean_change_tol=0.05,
-        restarts=None,
+        restarts=5,
         doc_start="cold",
         evaluate_every=1,
         sparse_output=False,

@@ -19,9 +19,6 @@ from sklearn_sparsepost._tables import PseudoCounts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator
 from sklearn_sparsepost._variational import BaseVariational
 
-# Restart proposals where none are asked for.
-RESTARTS = {"bayes": 5, "map": 0}
-
 
 class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
     """Base class of the topic models that are learned by a bound.
@@ -41,7 +38,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
         "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
-        "restarts": [None, Interval(Integral, 0, MOST_INTEGER, closed="both")],
+        "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
         "doc_start": [StrOptions({"cold", "warm"})],
         "evaluate_every": [Interval(Integral, 0, None, closed="left")],
     }
@@ -152,7 +149,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             "sparsity_level": self.sparsity_level,
             "max_iter": self.max_doc_update_iter,
             "tol": self.mean_change_tol,
-            "restarts": RESTARTS[self.estimation] if self.restarts is None else self.restarts,
+            "restarts": self.restarts,
         }
 
     @property

@@ -295,24 +295,16 @@ def test_evaluate_every(corpus):
 
 
 def test_restarts_are_reported(corpus):
-    for params in ({"restarts": 5}, {"estimation": "bayes"}):
+    for params in ({}, {"estimation": "bayes"}):
         lda = SparseLDA(6, max_iter=3, tol=0, random_state=0, **params).fit(corpus)
         assert lda.restart_acceptance_.shape == (3,)
         assert ((lda.restart_acceptance_ > 0) & (lda.restart_acceptance_ < 1)).all()
-    for params in ({}, {"estimation": "bayes", "restarts": 0}):
-        lda = SparseLDA(6, max_iter=2, tol=0, random_state=0, **params).fit(corpus)
-        assert np.isnan(lda.restart_acceptance_).all()
-
-
-def test_restarts_by_default_follow_the_estimation(corpus):
-    for estimation, n in (("bayes", 5), ("map", 0)):
-        params = {"estimation": estimation, "max_iter": 2, "random_state": 0}
-        lda, told = SparseLDA(6, **params).fit(corpus), SparseLDA(6, restarts=n, **params)
-        np.testing.assert_array_equal(lda.components_, told.fit(corpus).components_)
+    lda = SparseLDA(6, max_iter=2, tol=0, restarts=0, random_state=0).fit(corpus)
+    assert np.isnan(lda.restart_acceptance_).all()
 
 
 def test_verbose_prints_a_line_a_pass(corpus, capsys):
-    SparseLDA(6, max_iter=2, tol=0, restarts=5, verbose=1, random_state=0).fit(corpus)
+    SparseLDA(6, max_iter=2, tol=0, verbose=1, random_state=0).fit(corpus)
     out = capsys.readouterr().out
     assert "pass 1, bound per token" in out and "of restarts accepted" in out
 
