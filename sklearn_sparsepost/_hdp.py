@@ -1,11 +1,10 @@
 """SparseHDP: topics whose number is found, by sparse posteriors and moves (paper 002)."""
 
 from functools import partial
-from numbers import Integral
 
 import numpy as np
 
-from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
+from sklearn_sparsepost._checks import PRIOR
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._learning.loops import STREAM_SIZE
 from sklearn_sparsepost._learning.topic_moves import TRIED
@@ -182,8 +181,6 @@ class SparseHDP(BaseVariationalTopics):
         "doc_concentration": [PRIOR],
         "topic_concentration": [PRIOR],
         "moves": ["boolean", list, tuple, set],
-        "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
-        "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
     }
 
     def __init__(
