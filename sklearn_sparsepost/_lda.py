@@ -88,7 +88,8 @@ class SparseLDA(BaseVariationalTopics):
 
     rao_blackwell : bool, default=True
         Of "gibbs": whether a sweep counts the probabilities of a token's topics, in place of the
-        one that was drawn.
+        one that was drawn. Shares of a word's count under 5 % go to one of their topics by lot, so
+        that tables stay small and expected counts what they are.
 
     average_after : int, default=None
         Of "gibbs" with batch or memoized learning: `components_` is the average of the topics of

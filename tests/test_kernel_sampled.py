@@ -136,7 +136,8 @@ def test_topic_counts_are_drawn_from_the_posterior(estimation, start):
 @pytest.mark.parametrize("estimation", ["map", "bayes"])
 @pytest.mark.parametrize("level", [None, 2, 1])
 @pytest.mark.parametrize("rao_blackwell", [False, True])
-def test_statistics_are_averages_over_the_posterior(estimation, level, rao_blackwell):
+def test_statistics_are_averages_over_the_posterior(estimation, level, rao_blackwell, monkeypatch):
+    monkeypatch.setattr(sampled, "SMALL_SHARE", 0)
     words, z, _, p = posterior(weights_of(estimation), ALPHA, COUNTS)
     expected = np.zeros((5, 4))
     for k in range(4):
@@ -155,14 +156,40 @@ def test_statistics_are_averages_over_the_posterior(estimation, level, rao_black
         burn_in=20,
         rao_blackwell=rao_blackwell,
     )
-    got = np.zeros((len(index), 4))
-    for j in range(index.shape[1]):
-        held = index[:, j] >= 0
-        got[held, index[held, j]] += resp[held, j]
-    got = got.reshape(n_documents, -1, 4)
+    got = as_table(index, resp, 4).reshape(n_documents, -1, 4)
     error = got.std(axis=0, ddof=1) / np.sqrt(n_documents) + 1e-4
     assert (np.abs(got.mean(axis=0) - expected) < 5 * error).all()
     assert error.max() < 5e-3
+
+
+def as_table(index, resp, K):
+    """Expected counts in topics of every stored count, dense."""
+    table = np.zeros((len(index), K))
+    held = index >= 0
+    table[np.nonzero(held)[0], index[held]] = resp[held]
+    return table
+
+
+def test_small_shares_go_to_one_topic_by_lot(monkeypatch):
+    n = 20000
+    X = np.tile(COUNTS, (n, 1))
+    found = []
+    for share in (0, 0.3):
+        monkeypatch.setattr(sampled, "SMALL_SHARE", share)
+        items, (index, resp, _) = sample(X, lambda items: lists_of(items, "map"), n_sweeps=5)
+        found.append(as_table(index, resp, 4))
+    whole, lots = found
+    counts = items.counts[:, None]
+    small = (whole > 0) & (whole < 0.3 * counts * (1 - 1e-6))
+    large = whole >= 0.3 * counts * (1 + 1e-6)
+    np.testing.assert_allclose(lots[large], whole[large], rtol=1e-5)
+    np.testing.assert_allclose(lots.sum(axis=1), items.counts, rtol=1e-5)
+    assert (((lots > 0) & small).sum(axis=1) <= 1).all()
+    assert ((lots > 0) <= (whole > 0)).all()
+    # What a topic gets by lot is what it had, on average over documents.
+    gained = (lots - whole).reshape(n, -1, 4)
+    error = gained.std(axis=0) / np.sqrt(n)
+    assert (np.abs(gained.mean(axis=0)) < 5 * error + 1e-6).all() and error.max() > 1e-4
 
 
 def random_documents(rng, n_documents=40, n_words=300, K=70):

@@ -440,34 +440,50 @@ cdef bint _sweep(
 
 
 cdef void _store(
-    Document *doc, const floating *count, int L, int *index, float *resp
+    Document *doc, const floating *count, int L, float small_share, int *index, float *resp
 ) noexcept nogil:
-    """The best topics of each word by what was kept, with its count shared among them."""
-    cdef int j, i, n, best = L if L < doc.n_slots else doc.n_slots
-    cdef float total
+    """The best topics of each word by what was kept, with its count shared among them.
+
+    A word's small shares go to one of their topics, drawn by its share: expected counts stay as
+    they are, and tables of counts keep half as many entries.
+    """
+    cdef int j, i, n, chosen, best = L if L < doc.n_slots else doc.n_slots
+    cdef float total, least, x
+    cdef double small, u
+    cdef int *topic
+    cdef float *share
     for j in range(doc.n_words):
-        select_topl(
-            doc.kept + j * doc.stride, doc.n_slots, best, index + <Py_ssize_t>j * L,
-            resp + <Py_ssize_t>j * L)
+        topic, share = index + <Py_ssize_t>j * L, resp + <Py_ssize_t>j * L
+        select_topl(doc.kept + j * doc.stride, doc.n_slots, best, topic, share)
         total = 0
-        n = 0
         for i in range(best):
-            if resp[<Py_ssize_t>j * L + i] > 0:
-                total += resp[<Py_ssize_t>j * L + i]
-                resp[<Py_ssize_t>j * L + n] = resp[<Py_ssize_t>j * L + i]
-                index[<Py_ssize_t>j * L + n] = doc.topic[index[<Py_ssize_t>j * L + i]]
+            total += share[i]
+        least = small_share * total
+        small, chosen, n = 0, -1, 0
+        for i in range(best):
+            small += share[i] if share[i] < least else 0
+        u = small * keyed_next_double(&doc.stream) if small > 0 else -1
+        for i in range(best):
+            if u >= 0 and 0 < share[i] < least:
+                chosen = i
+                u -= share[i]
+        for i in range(best):
+            x = share[i]
+            if x < least:
+                x = <float>small if i == chosen else 0
+            if x > 0:
+                share[n] = x * <float>count[j] / total
+                topic[n] = doc.topic[topic[i]]
                 n += 1
-        for i in range(n):
-            resp[<Py_ssize_t>j * L + i] *= <float>count[j] / total
         for i in range(n, L):
-            index[<Py_ssize_t>j * L + i] = -1
-            resp[<Py_ssize_t>j * L + i] = 0
+            topic[i] = -1
+            share[i] = 0
 
 
 cdef bint _visit(
     Document *doc, const Words *words, const Topics *topics, const int *word,
-    const floating *count, int n_words, int burn_in, int n_sweeps, bint rao_blackwell, int L,
-    int *index, float *resp, float *mass
+    const floating *count, int n_words, int burn_in, int n_sweeps, bint rao_blackwell,
+    float small_share, int L, int *index, float *resp, float *mass
 ) noexcept nogil:
     """Sample one document, whose stream is at its beginning; False if there is no memory."""
     cdef Py_ssize_t n_tokens = 0
@@ -487,7 +503,7 @@ cdef bint _visit(
     for _turn in range(n_sweeps):
         if not _sweep(doc, words, topics, word, count, True, rao_blackwell):
             return False
-    _store(doc, count, L, index, resp)
+    _store(doc, count, L, small_share, index, resp)
     if mass != NULL:
         for s in range(doc.n_slots):
             mass[doc.topic[s]] = doc.count[s]
@@ -509,6 +525,7 @@ def sample_documents(
     int n_sweeps,  # IN
     bint rao_blackwell,  # IN
     int sparsity_level,  # IN
+    float small_share=0,  # IN
     bint want_mass=False,  # IN
     int n_threads=1,  # IN
 ):
@@ -540,6 +557,8 @@ def sample_documents(
         Whether the probabilities of a token's topics are kept in place of the one that was drawn.
     sparsity_level : int
         The most topics that a word of a document keeps (L).
+    small_share : float, default=0
+        Shares of a word's count below this go to one of their topics, which is drawn by them.
     want_mass : bool, default=False
         Whether the topic counts of the last sweep are wanted.
     n_threads : int, default=1
@@ -604,8 +623,8 @@ def sample_documents(
             keyed_init(&doc.stream, seed, step, units[d])
             if not _visit(
                 doc, &the_words, &the_topics, &local[0] + at, &data[0] + at,
-                <int>(indptr[d + 1] - indptr[d]), burn_in, n_sweeps, rao_blackwell, L,
-                &index[0, 0] + at * L, &resp[0, 0] + at * L,
+                <int>(indptr[d + 1] - indptr[d]), burn_in, n_sweeps, rao_blackwell,
+                small_share, L, &index[0, 0] + at * L, &resp[0, 0] + at * L,
                 NULL if mass_ptr == NULL else mass_ptr + d * K,
             ):
                 failed[0] = 1

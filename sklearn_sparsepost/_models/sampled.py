@@ -20,6 +20,8 @@ from sklearn_sparsepost._tables import NOTHING, RowTable, SparseTable
 
 # Of a stream's expected counts those are dropped that are under this, or a share of the prior.
 LEAST_COUNT, LEAST_SHARE = 1e-2, 1e-1
+# Half of the probabilities of a token's topics are smaller, and weigh 2 % together.
+SMALL_SHARE = 0.05
 # Entries that topics of words are reserved at a time: 128 MiB.
 MOST_RESERVED = 1 << 24
 
@@ -174,6 +176,7 @@ class SampledDocuments(DirichletDocuments):
             burn_in=self.burn_in,
             n_sweeps=self.n_sweeps,
             rao_blackwell=self.rao_blackwell,
+            small_share=SMALL_SHARE if self.rao_blackwell else 0,
             want_mass=self.learn,
             n_threads=n_threads,
         )
