@@ -159,7 +159,7 @@ class RowTable:
     shape : tuple (n_features, n_components)
         Of the table, which is empty.
     least : float, default=1e-9
-        Entries that fall below this are dropped.
+        Entries that fall below this become that or nothing, by lot, with the same expectation.
     """
 
     ndim = 2
@@ -233,7 +233,7 @@ class RowTable:
         factor : float, default=1.0
             What to multiply it by.
         least : float, default=None
-            What entries must reach to be kept, in units of this table; by default `least`.
+            The least that entries are kept as, in units of this table; by default `least`.
 
         Returns
         -------

@@ -51,12 +51,23 @@ def test_what_is_made_of_a_table():
     np.testing.assert_array_equal(table.copy()[:], dense)
 
 
-def test_small_entries_are_dropped():
-    table = RowTable.of(np.full(SHAPE, 0.5), least=0.2)
-    one = SparseTable.of(np.where(np.arange(40)[:, None] == 3, 0.4, np.zeros(SHAPE)))
-    less = table.plus(one, -1.0)
-    assert less.n_stored == 39 * 70 and not less[3:4].any()
-    assert table.plus(one, -0.5).n_stored == 40 * 70
+def test_small_entries_become_the_least_or_nothing_by_lot():
+    small = np.random.default_rng(0).random(SHAPE) * 0.2
+    large = np.where(np.arange(70) % 2, 0.5, 0.0)
+    found = []
+    for t in range(400):
+        rows = RowTable((40 * (t + 1), 70), least=0.2)  # lots are keyed by the row
+        one = np.zeros((40 * (t + 1), 70))
+        one[40 * t :] = np.where(large > 0, large, small)
+        found.append(rows.plus(SparseTable.of(one))[40 * t :])
+    found = np.array(found)
+    assert np.isin(found, [0, 0.2, 0.5]).all()
+    assert (found[:, :, large > 0] == 0.5).all()
+    error = 0.2 * np.sqrt(small / 0.2 * (1 - small / 0.2) / len(found))
+    distance = np.abs(found.mean(axis=0) - small) / error
+    assert distance[:, large == 0].max() < 5
+    gone = rows.plus(SparseTable.of(one), -1.0)
+    assert gone.n_stored == 0
 
 
 def test_memory_is_bounded_and_pickles_hold_no_more_than_the_table():

@@ -9,6 +9,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove
 
+from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
@@ -53,22 +54,45 @@ cdef inline void _add(
             total[k] = factor * value[j]
 
 
+cdef inline uint64_t _bits(double x) noexcept nogil:
+    cdef uint64_t bits
+    memcpy(&bits, &x, sizeof(bits))
+    return bits
+
+
 cdef inline int _take(
-    uint64_t *marks, int n_marks, const double *total, double least, int *topic, floating *value
+    uint64_t *marks, int n_marks, const double *total, double least, uint64_t row, int *topic,
+    floating *value
 ) noexcept nogil:
-    """Write the marked totals from `least` on, topics ascending, unmark them and count them."""
+    """Write the marked totals, topics ascending, unmark them and count them.
+
+    Those below `least` become that or nothing, by lot, so that what is expected stays as it is;
+    lots are keyed by the row and what is in it.
+    """
     cdef int k, m, n = 0
+    cdef bint begun = False
+    cdef double x
     cdef uint64_t word
+    cdef KeyedStream stream
     for m in range(n_marks):
         word = marks[m]
         marks[m] = 0
         while word:
             k = 64 * m + lowest_bit(word)
             word &= word - 1
-            if total[k] >= least:
-                topic[n] = k
-                value[n] = <floating>total[k]
-                n += 1
+            x = total[k]
+            if x < least:
+                if x <= 0:
+                    continue
+                if not begun:
+                    begun = True
+                    keyed_init(&stream, _bits(least), _bits(x), row)
+                if keyed_next_double(&stream) * least >= x:
+                    continue
+                x = least
+            topic[n] = k
+            value[n] = <floating>x
+            n += 1
     return n
 
 
@@ -105,7 +129,7 @@ def merge_rows(
     factor : float
         What to multiply the counts by.
     least : float
-        Entries below this are left out.
+        Entries below this become that or nothing, by lot, so that their expectation stays.
     out_first : ndarray of shape (n_rows,), int64
         Where each of the rows is to be written: so far apart that all their entries fit.
     out_length : ndarray of shape (n_rows,), int32
@@ -142,7 +166,7 @@ def merge_rows(
             _add[floating](new_topics + at, new_counts + at, row_ptr[r + 1] - at, factor, marks,
                            total)
             out_length[r] = _take[double](
-                marks, <int>n_marks, total, least, to_topics + out_first[r],
+                marks, <int>n_marks, total, least, v, to_topics + out_first[r],
                 to_values + out_first[r])
         free(marks)
         free(total)
@@ -257,7 +281,7 @@ def sum_rows(
                 _add[floating](&topics[0] + row_ptr[r], &values[0] + row_ptr[r],
                                row_ptr[r + 1] - row_ptr[r], 1, marks, total)
             length[g] = _take[floating](
-                marks, <int>n_marks, total, -1e308, &out_topics[0] + out_first[g],
+                marks, <int>n_marks, total, -1e308, g, &out_topics[0] + out_first[g],
                 &out_values[0] + out_first[g])
         free(marks)
         free(total)

@@ -18,7 +18,7 @@ from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import NOTHING, RowTable, SparseTable
 
-# Of a stream's expected counts those are dropped that are under this, or a share of the prior.
+# Expected counts of a stream become that or nothing that are under this, or a share of the prior.
 LEAST_COUNT, LEAST_SHARE = 1e-2, 1e-1
 # Half of the probabilities of a token's topics are smaller, and weigh 2 % together.
 SMALL_SHARE = 0.05
