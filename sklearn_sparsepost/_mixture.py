@@ -62,8 +62,8 @@ class SparseMixture(BaseMixture):
         vectors of 0 and 1. A callable ``observation(estimator, X, sample_weight)`` returns a model
         of your own, an :class:`~sklearn_sparsepost.observations.Observation`.
 
-    covariance_type : {"full", "diag", "spherical"}, default="full"
-        Covariances of the Gaussians.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Covariances of the Gaussians; "tied" is one full covariance for all components.
 
     assume_centered : bool, default=False
         Whether the Gaussians have zero mean, as fits image patches without their means.
@@ -92,8 +92,8 @@ class SparseMixture(BaseMixture):
         Degrees of freedom of the prior of the precisions. By default `n_features`.
 
     covariance_prior : float or array-like, default=None
-        Scale of the prior of the covariances: (n_features, n_features) if "full", (n_features,)
-        if "diag", a number if "spherical". By default the covariance of `X`.
+        Scale of the prior of the covariances: (n_features, n_features) if "full" or
+        "tied", (n_features,) if "diag", a number if "spherical". By default the covariance of `X`.
 
     feature_prior : float or array-like of shape (n_features,), default=None
         Pseudo-counts of each feature, of ones and of zeros alike for "bernoulli". By default 1 for
@@ -255,7 +255,7 @@ class SparseMixture(BaseMixture):
         **BaseMixture._parameter_constraints,
         "n_neighbors": [None, Interval(Integral, 1, None, closed="left")],
         "observation": [StrOptions({"gaussian", "multinomial", "bernoulli"}), callable],
-        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
         "assume_centered": ["boolean"],
         "estimation": [StrOptions({"bayes", "map", "ml"})],
         "weight_concentration_prior_type": [

@@ -7,6 +7,7 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from sklearn_sparsepost._checks import MOST_VALUE, number_array
 from sklearn_sparsepost._models.contract import Globals
+from sklearn_sparsepost._models.gaussian import MATRICES
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts import bregman, helpers
 
@@ -27,7 +28,7 @@ def data_moments(corpus, assume_centered, covariance_type):
         Dense data.
     assume_centered : bool
         Whether to take the covariance around 0.
-    covariance_type : {"full", "diag", "spherical"}
+    covariance_type : {"full", "tied", "diag", "spherical"}
         The shape of the covariance.
 
     Returns
@@ -41,7 +42,7 @@ def data_moments(corpus, assume_centered, covariance_type):
     total = sum(weight for weight, _ in sums)
     mean = sum(part for _, part in sums) / total
     around = np.zeros_like(mean) if assume_centered else mean
-    globals_ = Globals(around=around, full=covariance_type == "full")
+    globals_ = Globals(around=around, full=covariance_type in MATRICES)
     covariance = sum(corpus.map(_scatter, globals_))
     # Weights that sum to less than 2 count no repetitions.
     covariance = covariance / (total if assume_centered or total < 2 else total - 1)
