@@ -13,6 +13,8 @@ from sklearn_sparsepost._models.observation import Observation
 from sklearn_sparsepost._run.threads import map_slices
 
 LOG_2PI = np.log(2 * np.pi)
+# What a component of no weight divides by.
+TINY = np.finfo(np.float64).tiny
 # Shapes of covariances that are matrices.
 MATRICES = ("full", "tied")
 # The share of all data below which a component without a prior has none.
@@ -96,6 +98,44 @@ class _Gaussian(Observation):
             "covariances": covariances,
             "precisions_cholesky": self._factors(covariances),
         }
+
+    def with_moments(self, stats, weights=None, means=None, precisions=None):
+        """Statistics of as much data whose components have given weights, means and precisions.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            Of a start: what is not given stays.
+        weights : ndarray of shape (n_components,), default=None
+            Weights, which sum to 1.
+        means : ndarray of shape (n_components, n_features), default=None
+            Means, with the origin.
+        precisions : ndarray, default=None
+            Shaped as the attribute `precisions_`.
+
+        Returns
+        -------
+        stats : SuffStats
+            The statistics.
+        """
+        new = stats.copy()
+        count, average = self._moments(stats)[:2]
+        covariances = self._covariances(stats, average)
+        held = count > 0
+        if self.axes.get("second", 0) == 0 and held.any():  # what has no data is like the others
+            covariances[~held] = covariances[held].mean(axis=0)
+        if precisions is not None:
+            # The first step adds what is taken off here.
+            covariances = self._inverted(precisions) - self.reg_covar * self._unit()
+        if means is not None and not self.assume_centered:
+            average = means - self.origin
+        if weights is not None:
+            count = weights * count.sum()
+        new.arrays["count"] = count / new.factor
+        new.arrays["second"] = self._second(count, average, covariances) / new.factor
+        if not self.assume_centered:
+            new.arrays["first"] = count[:, None] * average / new.factor
+        return new
 
     def _singular(self, what):
         """The error of components that cannot be inverted, with what helps."""
@@ -187,6 +227,9 @@ class _MatrixGaussian(_Gaussian):
     def _unit(self):
         return np.eye(self.n_features)
 
+    def _inverted(self, precisions):
+        return np.linalg.inv(precisions)
+
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
         factors = np.array(covariances, order="C")
@@ -272,6 +315,15 @@ class FullGaussian(_MatrixGaussian):
         diagonal = np.einsum("kii->ki", scale)
         diagonal += (count * self.reg_covar)[:, None]
         return self._estimates(count, mean, beta, scale)
+
+    def _covariances(self, stats, average):
+        count = stats.value("count")
+        second = np.divide(stats.value("second"), np.maximum(count, TINY)[:, None, None])
+        return second - average[:, :, None] * average[:, None, :]
+
+    def _second(self, count, means, covariances):
+        square = means[:, :, None] * means[:, None, :]
+        return count[:, None, None] * (covariances + square)
 
     def _distance(self, estimates, gap):
         return (np.einsum("ki,kij->kj", gap, estimates["precisions_cholesky"]) ** 2).sum(axis=1)
@@ -407,6 +459,14 @@ class TiedGaussian(_MatrixGaussian):
             "precisions_cholesky": self._factors(covariance[None])[0],
         }
 
+    def _covariances(self, stats, average):
+        count = stats.value("count")
+        second = stats.value("second") - (average.T * count) @ average
+        return second / max(count.sum(), TINY)
+
+    def _second(self, count, means, covariances):
+        return count.sum() * covariances + (means.T * count) @ means
+
     def _distance(self, estimates, gap):
         return ((gap @ estimates["precisions_cholesky"]) ** 2).sum(axis=1)
 
@@ -498,6 +558,9 @@ class AxisGaussian(_Gaussian):
     def _unit(self):
         return np.ones(self.n_scales)
 
+    def _inverted(self, precisions):
+        return 1 / (precisions[:, None] if self.spherical else precisions)
+
     def _factors(self, covariances):
         if not (covariances > 0).all():
             raise self._singular("variances of 0")
@@ -520,6 +583,14 @@ class AxisGaussian(_Gaussian):
 
     def _prior_trace(self, estimates):
         return self.shared * (self.scale * estimates["precisions_cholesky"] ** 2).sum(axis=1)
+
+    def _covariances(self, stats, average):
+        count = stats.value("count")
+        second = stats.value("second") / np.maximum(count, TINY)[:, None]
+        return second - self._share(average**2)
+
+    def _second(self, count, means, covariances):
+        return count[:, None] * (covariances + self._share(means**2))
 
     def _distance(self, estimates, gap):
         return ((gap * estimates["precisions_cholesky"]) ** 2).sum(axis=1)
