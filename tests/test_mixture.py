@@ -586,7 +586,7 @@ def test_priors_are_told_and_fit_the_same(blobs, covariance_type):
         np.testing.assert_allclose(value, getattr(peer, f"{name}_"), rtol=1e-9, err_msg=name)
     given = clone(mixture).set_params(**told).fit(blobs)
     np.testing.assert_allclose(given.bound_history_, mixture.bound_history_, rtol=1e-9)
-    inverse = np.linalg.inv if covariance_type == "full" else np.reciprocal
+    inverse = np.linalg.inv if covariance_type in ("full", "tied") else np.reciprocal
     np.testing.assert_allclose(mixture.precisions_, inverse(mixture.covariances_), rtol=1e-7)
 
 
