@@ -156,7 +156,12 @@ class _Clusters:
             moves[absorbed] = kept
             target = moves[target]
             pairs, gains = self._renewed(np.sort(moves[pairs], axis=1), gains, kept)
-        return np.searchsorted(self.left, target) * np.isin(target, self.left)
+        # The largest last: merges drop what stays idle, but in a process hardly its last.
+        rank = np.zeros(len(self.count), dtype=np.intp)
+        rank[self.left[np.argsort(self.count[self.left], kind="stable")]] = np.arange(
+            len(self.left)
+        )
+        return rank[target]
 
     def _neighbours(self):
         """Pairs of clusters whose means are close."""
