@@ -91,6 +91,63 @@ def patches(part, n_patches=None, size=8, stride=4, seed=0):
     return X - X.mean(axis=1, keepdims=True)
 
 
+def without_mean(X):
+    """Patches without mean in the coordinates that are left, one less than there are pixels."""
+    n = X.shape[1]
+    fixed = np.random.default_rng(0).standard_normal((n, n - 1))
+    return X @ np.linalg.qr(np.column_stack([np.ones(n), fixed]))[0][:, 1:].astype(X.dtype)
+
+
+def rows(name):
+    """Real vectors to start mixtures on.
+
+    Parameters
+    ----------
+    name : {"bsds500", "digits", "newsgroups20", "blobs", "tails"}
+        Patches of photographs; handwritten digits in 20 principal components; documents as vectors
+        of 50 features from a singular value decomposition of tf-idf; and draws from 20 Gaussians of
+        unequal weights, widths and shapes, or from t distributions instead, and outliers.
+
+    Returns
+    -------
+    X, X_test : ndarray of shape (n_rows, n_features), float64
+        Training and test rows.
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.decomposition import PCA, TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.preprocessing import normalize
+
+    if name == "bsds500":
+        parts = patches("train", 40_000), patches("val", 20_000)
+        return tuple(without_mean(part.astype(np.float64)) for part in parts)
+    if name == "newsgroups20":
+        weighting = TfidfTransformer(sublinear_tf=True)
+        reduce = TruncatedSVD(50, random_state=0)
+        X_train, X_test = load(name)
+        X_train = normalize(reduce.fit_transform(weighting.fit_transform(X_train)))
+        return X_train, normalize(reduce.transform(weighting.transform(X_test)))
+    rng = np.random.default_rng(0)
+    if name == "digits":
+        X = PCA(20, random_state=0).fit_transform(load_digits().data)
+        X = X[rng.permutation(len(X))]
+        return X[:1300], X[1300:]
+    n_rows, n_components, n_features = 10_000, 20, 8
+    weights = rng.dirichlet(np.ones(n_components))
+    means = 4 * rng.standard_normal((n_components, n_features))
+    shapes = rng.standard_normal((n_components, n_features, n_features))
+    shapes *= np.exp(0.5 * rng.standard_normal((n_components, 1, 1))) / np.sqrt(n_features)
+    labels = rng.choice(n_components, n_rows, p=weights)
+    noise = rng.standard_normal((n_rows, n_features))
+    if name == "tails":
+        noise /= np.sqrt(rng.chisquare(2.5, n_rows) / 2.5)[:, None]
+    X = means[labels] + np.einsum("nij,nj->ni", shapes[labels], noise)
+    if name == "tails":
+        far = rng.random(n_rows) < 0.01
+        X[far] = 60 * rng.standard_normal((far.sum(), n_features))
+    return X[:6000], X[6000:]
+
+
 def write_mapped(folder, name=MAPPED):
     """Write the training documents as three .npy files and the test documents as one .npz file.
 

@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import corpora
 import numpy as np
@@ -379,6 +379,7 @@ def mixture(
     threads=1,
     seed=0,
     score=True,
+    coordinates=False,
 ):
     """Train a mixture of zero-mean Gaussians on image patches.
 
@@ -400,6 +401,8 @@ def mixture(
         Passes over the data, workers, and the seed.
     score : bool, default=True
         Whether to score after each pass, or after the last only.
+    coordinates : bool, default=False
+        Whether patches are given in coordinates that leave out their mean.
 
     Returns
     -------
@@ -409,6 +412,8 @@ def mixture(
     assert corpus == "bsds500"
     X = corpora.patches("train", n_samples).astype(dtype)
     X_test = corpora.patches("val", 20_000 if score else 100).astype(dtype)
+    if coordinates:
+        X, X_test = corpora.without_mean(X), corpora.without_mean(X_test)
     train = _scikit_learns_mixture if method == "sklearn" else _our_mixture
     rows = train(X, X_test, n_topics, passes, threads, seed, options or {})
     return {"checkpoints": rows, "peak_bytes": peers.peak_bytes(), "n_samples": len(X)}
@@ -446,6 +451,39 @@ def _scikit_learns_mixture(X, X_test, n_components, passes, threads, seed, optio
         score = float(model.score(X_test))
         rows.append({"passes": i + 1, "seconds": seconds, "score": score})
     return rows
+
+
+def mixture_start(corpus, n_topics, method, *, options=None, passes=10, seed=0):
+    """Score what a few passes make of one start of a mixture.
+
+    Parameters
+    ----------
+    corpus : str
+        As for :func:`corpora.rows`.
+    n_topics : int
+        Number of components.
+    method : str
+        The start, `init_params`.
+    options : dict, default=None
+        Options of SparseMixture.
+    passes, seed : int
+        Passes over the data, and the seed.
+
+    Returns
+    -------
+    result : dict
+        Held-out log-likelihood a row, and seconds of CPU of the fit and of a fit of one pass.
+    """
+    from sklearn_sparsepost import SparseMixture
+
+    X, X_test = corpora.rows(corpus)
+    params = {"random_state": seed, "init_params": method, "n_jobs": 1, "tol": 0, **(options or {})}
+    seconds = []
+    for n_passes in (1, passes):
+        begun = process_time()
+        model = SparseMixture(n_topics, max_iter=n_passes, **params).fit(X)
+        seconds.append(process_time() - begun)
+    return {"score": model.score(X_test), "first_seconds": seconds[0], "seconds": seconds[1]}
 
 
 def responsibilities(corpus, n_topics, method, *, n_samples, dtype, passes=5, threads=1):
@@ -593,6 +631,7 @@ KINDS = {
     "stream": stream,
     "transform": transform,
     "mixture": mixture,
+    "mixture_start": mixture_start,
     "responsibilities": responsibilities,
     "machine": machine,
 }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from report_correlated import correlated_tables
 from report_local_steps import local_step_tables
+from report_mixture_starts import mixture_start_tables
 from report_topics_found import topics_found_tables
 from runs import read
 
@@ -383,6 +384,7 @@ def mixture_tables(runs):
         title = "Seconds of a pass by components"
         tables.append(Table(title, note, ["components", *labels], rows))
     tables.extend(_mixture_threads(runs))
+    tables.extend(mixture_start_tables(runs, Table))
     for key, result in runs.items():
         if key.startswith("mixture-distance/") and "distance" in result:
             distance = result["distance"]

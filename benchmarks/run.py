@@ -438,7 +438,38 @@ def mixtures(quick=False):
                 key = f"mixture threads, {dtype}"
                 add(key, few, label, options=options, threads=threads, **spec)
     spec = {"n_samples": n_samples if quick else None, "dtype": "float32", "threads": 2}
+    found.extend(mixture_starts(quick))
     add("mixture-all", few if quick else 800, "memoized", passes=3 if quick else 10, **spec)
+    return found
+
+
+def mixture_starts(quick=False):
+    """Starts of mixtures, and the time to scikit-learn's level, as :func:`experiments` does."""
+    found = []
+    likely = {"estimation": "ml"}
+    data = [("bsds500", 100, likely), ("digits", 30, {}), ("newsgroups20", 50, {})]
+    data += [("blobs", 20, {}), ("tails", 20, {})]
+    starts = ("agglomerative", "k-means++", "kmeans", "random_from_data", "random")
+    spec = {"kind": "mixture_start", "passes": 2 if quick else 10}
+    for corpus, k, options in data[1:2] if quick else data:
+        for start in starts:
+            for seed in range(2 if quick else 5):
+                key = f"mixture-start/{corpus}-{k}/{start} {seed}"
+                more = {"method": start, "options": options, "seed": seed}
+                found.append((key, {"corpus": corpus, "n_topics": k, **spec, **more}))
+        if options:  # what priors do to the same data
+            for seed in range(2 if quick else 5):
+                key = f"mixture-start/{corpus}-{k}/agglomerative, bayes {seed}"
+                more = {"method": "agglomerative", "options": {}, "seed": seed}
+                found.append((key, {"corpus": corpus, "n_topics": k, **spec, **more}))
+    n_samples, sizes = (3000, (10,)) if quick else (20_000, (100, 200))
+    spec = {"kind": "mixture", "corpus": "bsds500", "n_samples": n_samples, "coordinates": True}
+    for k in sizes:
+        options = {"assume_centered": False, **likely}
+        for label, method, passes in (("scikit-learn", "sklearn", 15), ("ours", "sparsepost", 30)):
+            key = f"mixture-level/bsds500-{k}/{label}"
+            more = {"method": method, "options": options, "passes": passes}
+            found.append((key, {"n_topics": k, **spec, **more}))
     return found
 
 

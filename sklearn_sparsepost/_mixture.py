@@ -22,7 +22,13 @@ from sklearn_sparsepost._models.priors import discrete_observation, gaussian_obs
 from sklearn_sparsepost._models.weights import DirichletWeights, ProcessWeights
 from sklearn_sparsepost._run.streams import STREAM_INIT
 from sklearn_sparsepost._run.threads import single_blas
-from sklearn_sparsepost._starts.rows import data_moments, first_responsibilities
+from sklearn_sparsepost._starts.rows import (
+    check_given,
+    data_moments,
+    first_responsibilities,
+    given_means,
+    with_given,
+)
 
 # Rows of responsibilities or likelihoods at a time, times components.
 BLOCK_SIZE = 1 << 20
@@ -62,8 +68,8 @@ class SparseMixture(BaseMixture):
         vectors of 0 and 1. A callable ``observation(estimator, X, sample_weight)`` returns a model
         of your own, an :class:`~sklearn_sparsepost.observations.Observation`.
 
-    covariance_type : {"full", "diag", "spherical"}, default="full"
-        Covariances of the Gaussians.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Covariances of the Gaussians; "tied" is one full covariance for all components.
 
     assume_centered : bool, default=False
         Whether the Gaussians have zero mean, as fits image patches without their means.
@@ -92,8 +98,8 @@ class SparseMixture(BaseMixture):
         Degrees of freedom of the prior of the precisions. By default `n_features`.
 
     covariance_prior : float or array-like, default=None
-        Scale of the prior of the covariances: (n_features, n_features) if "full", (n_features,)
-        if "diag", a number if "spherical". By default the covariance of `X`.
+        Scale of the prior of the covariances: (n_features, n_features) if "full" or
+        "tied", (n_features,) if "diag", a number if "spherical". By default the covariance of `X`.
 
     feature_prior : float or array-like of shape (n_features,), default=None
         Pseudo-counts of each feature, of ones and of zeros alike for "bernoulli". By default 1 for
@@ -109,14 +115,33 @@ class SparseMixture(BaseMixture):
 
     {learning_method}
 
-    init_params : {"k-means++", "kmeans", "random_from_data", "random"}, default="k-means++"
-        The first responsibilities: each observation belongs to the nearest of K observations drawn
-        by k-means++ (for "multinomial" by Bregman divergence) or uniformly, or of K clusters that
-        scikit-learn's :class:`~sklearn.cluster.KMeans` finds from there on a part of the data; or
-        they are random. "kmeans" and "random_from_data" are for dense observations.
+    init_params : {"agglomerative", "k-means++", "kmeans", "random_from_data", "random"}, \
+            default="agglomerative"
+        The first responsibilities, of at most 50,000 observations:
+
+        - "agglomerative": small clusters, four for each component, of which those are merged that
+          gain most evidence under Gaussians of the shape `covariance_type` [3]_ [4]_; of other
+          dense observations under spherical ones. For "multinomial" the same as "k-means++".
+        - "k-means++": each observation belongs to the nearest of K observations drawn by
+          k-means++, for "multinomial" by Bregman divergence.
+        - "kmeans": to one of K clusters that scikit-learn's :class:`~sklearn.cluster.KMeans` finds
+          from there on a part of the data.
+        - "random_from_data": to the nearest of K observations drawn uniformly.
+        - "random": they are random.
+
+        "kmeans" and "random_from_data" are for dense observations.
+
+    weights_init : array-like of shape (n_components,), default=None
+        The first weights, which sum to 1.
 
     means_init : array-like of shape (n_components, n_features), default=None
-        The first means, or probabilities of features; each observation begins in the nearest.
+        The first means, or probabilities of features; each observation begins in the nearest. With
+        `weights_init` or `precisions_init` these are the means of the first step, too.
+
+    precisions_init : array-like, default=None
+        The first precisions of Gaussians, shaped as `precisions_`. With all three, "ml" makes the
+        steps of scikit-learn's `GaussianMixture` from there; otherwise what is not given follows
+        from the observations that begin in a component, and priors count as ever.
 
     n_init : int, default=1
         Number of starts, of which the one of highest bound is kept.
@@ -240,6 +265,10 @@ class SparseMixture(BaseMixture):
        posteriors. arXiv:1609.07521, 2016.
     .. [2] F. Hirschberger, D. Forster, J. Lücke. A variational EM acceleration for efficient
        clustering at very large scales. IEEE TPAMI 44(12), 2022.
+    .. [3] J. D. Banfield, A. E. Raftery. Model-based Gaussian and non-Gaussian clustering.
+       Biometrics 49, 1993.
+    .. [4] C. Fraley. Algorithms for model-based Gaussian hierarchical clustering. SIAM Journal on
+       Scientific Computing 20, 1998.
 
     Examples
     --------
@@ -255,7 +284,7 @@ class SparseMixture(BaseMixture):
         **BaseMixture._parameter_constraints,
         "n_neighbors": [None, Interval(Integral, 1, None, closed="left")],
         "observation": [StrOptions({"gaussian", "multinomial", "bernoulli"}), callable],
-        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
         "assume_centered": ["boolean"],
         "estimation": [StrOptions({"bayes", "map", "ml"})],
         "weight_concentration_prior_type": [
@@ -269,8 +298,12 @@ class SparseMixture(BaseMixture):
         "feature_prior": [None, PRIOR, "array-like"],
         "reg_covar": [Interval(Real, 0, MOST_PRIOR, closed="both")],
         "moves": ["boolean"],
-        "init_params": [StrOptions({"k-means++", "kmeans", "random_from_data", "random"})],
+        "init_params": [
+            StrOptions({"agglomerative", "k-means++", "kmeans", "random_from_data", "random"})
+        ],
+        "weights_init": [None, "array-like"],
         "means_init": [None, "array-like"],
+        "precisions_init": [None, "array-like"],
         "n_init": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
     }
 
@@ -294,8 +327,10 @@ class SparseMixture(BaseMixture):
         reg_covar=1e-6,
         moves=True,
         learning_method="memoized",
-        init_params="k-means++",
+        init_params="agglomerative",
+        weights_init=None,
         means_init=None,
+        precisions_init=None,
         n_init=1,
         n_batches=10,
         batch_size=4096,
@@ -328,7 +363,9 @@ class SparseMixture(BaseMixture):
         self.moves = moves
         self.learning_method = learning_method
         self.init_params = init_params
+        self.weights_init = weights_init
         self.means_init = means_init
+        self.precisions_init = precisions_init
         self.n_init = n_init
         self.n_batches = n_batches
         self.batch_size = batch_size
@@ -547,15 +584,27 @@ class SparseMixture(BaseMixture):
     def _new_state(self, model, corpus, seed):
         """The state before the first pass."""
         state = FitState(model.empty_stats(), seed, dtype=corpus.dtype)
+        gaussian = self.observation == "gaussian"
+        shape = model.n_components, corpus.X.shape[1]
+        given = {name: getattr(self, name) for name in ("weights_init", "precisions_init")}
+        weights, precisions = check_given(
+            given, shape, corpus.dtype, self.covariance_type if gaussian else None
+        )
         rows, index, resp, weight, share = first_responsibilities(
             corpus,
             model.n_components,
             self.init_params,
             self.means_init,
+            self.covariance_type if gaussian else "spherical",
             state.rng(STREAM_INIT),
         )
         # Tables that are stored sparsely become dense, and a part stands for all.
         state.stats.add(model.stats_of(rows, index, resp, weight), 1 / share)
+        if weights is not None or precisions is not None:
+            means = self.means_init
+            if gaussian and means is not None:
+                means = given_means(means, shape, corpus.dtype)
+            state.stats = with_given(state.stats, model.observation, weights, means, precisions)
         state.parts = model.observation, model.weights
         state.amount = max(state.stats["total_weight"], 1)
         return state

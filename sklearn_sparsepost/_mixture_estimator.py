@@ -91,7 +91,8 @@ class BaseMixture(DensityMixin, BaseVariational):
     def precisions_(self):
         """Precisions of the Gaussians, of the shape of `covariances_`."""
         factors = self.precisions_cholesky_
-        return factors @ np.swapaxes(factors, 1, 2) if factors.ndim == 3 else factors**2
+        matrices = factors.ndim == 3 or self._fitted_as["covariance_type"] == "tied"
+        return factors @ np.swapaxes(factors, -1, -2) if matrices else factors**2
 
     def predict(self, X):
         """The most probable component of each row.
@@ -202,6 +203,43 @@ class BaseMixture(DensityMixin, BaseVariational):
                 sample_weight, scores, dtype=np.float64, ensure_non_negative=True
             )
         return float(np.average(scores, weights=sample_weight))
+
+    def _n_parameters(self):
+        """Number of free parameters, weights included."""
+        n_components = len(self.weights_)
+        return self._observation.n_parameters(n_components) + n_components - 1
+
+    def bic(self, X):
+        """Bayesian information criterion of the fitted mixture on data; lower is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        bic : float
+            ``-2 n_samples score(X) + n_parameters log(n_samples)``, in nats, twice: a deviance.
+        """
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        return -2 * self.score(X) * n_samples + self._n_parameters() * np.log(n_samples)
+
+    def aic(self, X):
+        """Akaike information criterion of the fitted mixture on data; lower is better.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        aic : float
+            ``-2 n_samples score(X) + 2 n_parameters``.
+        """
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        return -2 * self.score(X) * n_samples + 2 * self._n_parameters()
 
     def sample(self, n_samples=1, *, random_state=None):
         """Draw from the fitted mixture.

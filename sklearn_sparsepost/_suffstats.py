@@ -46,8 +46,8 @@ class SuffStats:
     ----------
     arrays : dict of str to ndarray, SparseTable or RowTable
         The statistics a component has a share of.
-    axes : dict of str to int
-        Which axis of each array runs over components.
+    axes : dict of str to int or None
+        Which axis of each array runs over components; None for what they share.
     scalars : dict of str to float
         The statistics of the data as a whole, terms of the bound among them.
     tracked : object, default=None
@@ -103,6 +103,15 @@ class SuffStats:
         new = SuffStats(arrays, self.axes, dict(self.scalars))
         new.factor = self.factor
         return new
+
+    def _resized(self, change):
+        """The same with ``change(array, axis)`` in place of each array that components own."""
+        return self._with(
+            {
+                name: array.copy() if self.axes[name] is None else change(array, self.axes[name])
+                for name, array in self.arrays.items()
+            }
+        )
 
     def maker_of_zeros(self):
         """A picklable function without arguments that makes such statistics of no data."""
@@ -229,7 +238,11 @@ class SuffStats:
         factor = other.factor / self.factor
         for name, array in other.arrays.items():
             axis = self.axes[name]
-            np.moveaxis(self.arrays[name], axis, 0)[which] += factor * np.moveaxis(array, axis, 0)
+            if axis is None:
+                self.arrays[name] += factor * array
+            else:
+                own = np.moveaxis(self.arrays[name], axis, 0)
+                own[which] += factor * np.moveaxis(array, axis, 0)
         for name, value in other.scalars.items():
             self.scalars[name] += factor * value
         return self
@@ -266,11 +279,8 @@ class SuffStats:
 
     def merge(self, kept, absorbed):
         """Add component ``absorbed`` to component ``kept`` and drop it, as new statistics."""
-        new = {
-            name: tables.merged(array, kept, absorbed, self.axes[name])
-            for name, array in self.arrays.items()
-        }
-        return self._with(new).drop(absorbed)
+        new = self._resized(lambda array, axis: tables.merged(array, kept, absorbed, axis))
+        return new.drop(absorbed)
 
     def fold(self, target):
         """Sum components by where they go, as new statistics.
@@ -285,12 +295,7 @@ class SuffStats:
         stats : SuffStats
             Of ``target.max() + 1`` components.
         """
-        return self._with(
-            {
-                name: tables.folded(array, target, self.axes[name])
-                for name, array in self.arrays.items()
-            }
-        )
+        return self._resized(lambda array, axis: tables.folded(array, target, axis))
 
     def drop(self, component):
         """These statistics without one component."""
@@ -298,18 +303,8 @@ class SuffStats:
 
     def reorder(self, order):
         """These statistics with components taken in a new order."""
-        return self._with(
-            {
-                name: tables.reordered(array, order, self.axes[name])
-                for name, array in self.arrays.items()
-            }
-        )
+        return self._resized(lambda array, axis: tables.reordered(array, order, axis))
 
     def insert(self, n_more):
         """These statistics with ``n_more`` empty components after their own."""
-        return self._with(
-            {
-                name: tables.widened(array, n_more, self.axes[name])
-                for name, array in self.arrays.items()
-            }
-        )
+        return self._resized(lambda array, axis: tables.widened(array, n_more, axis))

@@ -65,8 +65,11 @@ def test_bound_never_falls(blobs, observation, estimation, method, level):
         assert np.diff(history).min() > -1e-10 * abs(history[-1])
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
-@pytest.mark.parametrize("assume_centered", [False, True])
+GAUSSIANS = [("tied", False)]
+GAUSSIANS += [(shape, zero) for shape in ("full", "diag", "spherical") for zero in (False, True)]
+
+
+@pytest.mark.parametrize("covariance_type, assume_centered", GAUSSIANS)
 @pytest.mark.parametrize("level", [1, 3])
 def test_bound_never_falls_for_any_gaussian(blobs, covariance_type, assume_centered, level):
     mixture = SparseMixture(
@@ -174,7 +177,7 @@ def test_warm_start_with_other_data_and_other_sizes(blobs):
         mixture.set_params(n_components=4).fit(blobs)
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_weights_are_repetitions(blobs, covariance_type):
     times = np.random.default_rng(2).integers(0, 4, len(blobs))
     mixture = SparseMixture(
@@ -230,7 +233,7 @@ def test_online_and_partial_fit_learn(blobs):
         SparseMixture(5, learning_method="online", batch_size=50, random_state=0).fit(blobs),
         SparseMixture(5, total_samples=400, random_state=0),
     ):
-        for _ in range(3):
+        for _ in range(6):
             for first in range(0, 400, 100):
                 mixture.partial_fit(blobs[first : first + 100])
         assert mixture.n_batch_iter_ >= 12
@@ -265,7 +268,7 @@ def test_sparse_output(blobs):
     assert ((dense > 0).sum(axis=1) <= 2).all()
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_samples_have_the_mixtures_moments(blobs, covariance_type):
     mixture = SparseMixture(3, covariance_type=covariance_type, random_state=0).fit(blobs)
     X, labels = mixture.sample(60_000, random_state=0)
@@ -275,8 +278,8 @@ def test_samples_have_the_mixtures_moments(blobs, covariance_type):
     for k in range(3):
         drawn = X[labels == k]
         np.testing.assert_allclose(drawn.mean(axis=0), mixture.means_[k], atol=0.15)
-        covariance = mixture.covariances_[k]
-        if covariance_type != "full":
+        covariance = mixture.covariances_ if covariance_type == "tied" else mixture.covariances_[k]
+        if covariance_type in ("diag", "spherical"):
             covariance = np.diag(np.broadcast_to(covariance, 3))
         scale = np.abs(covariance).max()
         np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.06 * scale)
@@ -368,7 +371,7 @@ def test_constant_features_are_regularised_with_a_warning(blobs):
 
 
 @pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
-@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_odd_but_legal_data(estimation, covariance_type):
     rng = np.random.default_rng(6)
     cases = {
@@ -547,7 +550,9 @@ def test_what_a_warm_start_may_not_change(blobs):
     np.testing.assert_array_equal(mixture.set_params(estimation="ml").predict_proba(blobs), wanted)
 
 
-@pytest.mark.parametrize("init_params", ["k-means++", "kmeans", "random_from_data", "random"])
+@pytest.mark.parametrize(
+    "init_params", ["agglomerative", "k-means++", "kmeans", "random_from_data", "random"]
+)
 def test_starts(blobs, init_params):
     mixture = SparseMixture(5, init_params=init_params, random_state=0).fit(blobs)
     again = clone(mixture).fit(blobs)
@@ -565,7 +570,7 @@ def test_counts_have_a_start_of_their_own():
     np.testing.assert_allclose(mixture.fit(X, sample_weight=weight).bound_history_, some)
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_priors_are_told_and_fit_the_same(blobs, covariance_type):
     mixture = SparseMixture(3, covariance_type=covariance_type, max_iter=5, random_state=0)
     mixture.fit(blobs)
@@ -581,7 +586,7 @@ def test_priors_are_told_and_fit_the_same(blobs, covariance_type):
         np.testing.assert_allclose(value, getattr(peer, f"{name}_"), rtol=1e-9, err_msg=name)
     given = clone(mixture).set_params(**told).fit(blobs)
     np.testing.assert_allclose(given.bound_history_, mixture.bound_history_, rtol=1e-9)
-    inverse = np.linalg.inv if covariance_type == "full" else np.reciprocal
+    inverse = np.linalg.inv if covariance_type in ("full", "tied") else np.reciprocal
     np.testing.assert_allclose(mixture.precisions_, inverse(mixture.covariances_), rtol=1e-7)
 
 

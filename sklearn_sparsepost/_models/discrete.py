@@ -282,6 +282,10 @@ class Multinomial(_Discrete):
             "total": counts.sum(axis=0),
         }
 
+    def n_parameters(self, n_components):
+        """Probabilities, which sum to 1."""
+        return n_components * (self.n_features - 1)
+
     def draw(self, attributes, component, size, rng):
         """Draw counts of 100 in all."""
         p = attributes["means"][component].astype(np.float64)
@@ -351,6 +355,10 @@ class Bernoulli(_Discrete):
         concentration = estimates["concentration"]
         share = np.exp(self._log_probabilities(concentration, True)[..., 0])
         return {"concentration": concentration, "means": share}
+
+    def n_parameters(self, n_components):
+        """A probability a bit."""
+        return n_components * len(self.prior)
 
     def draw(self, attributes, component, size, rng):
         """Draw bits."""

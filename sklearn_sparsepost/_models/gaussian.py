@@ -13,6 +13,10 @@ from sklearn_sparsepost._models.observation import Observation
 from sklearn_sparsepost._run.threads import map_slices
 
 LOG_2PI = np.log(2 * np.pi)
+# What a component of no weight divides by.
+TINY = np.finfo(np.float64).tiny
+# Shapes of covariances that are matrices.
+MATRICES = ("full", "tied")
 # The share of all data below which a component without a prior has none.
 NOTHING = 1e-13
 
@@ -95,6 +99,44 @@ class _Gaussian(Observation):
             "precisions_cholesky": self._factors(covariances),
         }
 
+    def with_moments(self, stats, weights=None, means=None, precisions=None):
+        """Statistics of as much data whose components have given weights, means and precisions.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            Of a start: what is not given stays.
+        weights : ndarray of shape (n_components,), default=None
+            Weights, which sum to 1.
+        means : ndarray of shape (n_components, n_features), default=None
+            Means, with the origin.
+        precisions : ndarray, default=None
+            Shaped as the attribute `precisions_`.
+
+        Returns
+        -------
+        stats : SuffStats
+            The statistics.
+        """
+        new = stats.copy()
+        count, average = self._moments(stats)[:2]
+        covariances = self._covariances(stats, average)
+        held = count > 0
+        if self.axes.get("second", 0) == 0 and held.any():  # what has no data is like the others
+            covariances[~held] = covariances[held].mean(axis=0)
+        if precisions is not None:
+            # The first step adds what is taken off here.
+            covariances = self._inverted(precisions) - self.reg_covar * self._unit()
+        if means is not None and not self.assume_centered:
+            average = means - self.origin
+        if weights is not None:
+            count = weights * count.sum()
+        new.arrays["count"] = count / new.factor
+        new.arrays["second"] = self._second(count, average, covariances) / new.factor
+        if not self.assume_centered:
+            new.arrays["first"] = count[:, None] * average / new.factor
+        return new
+
     def _singular(self, what):
         """The error of components that cannot be inverted, with what helps."""
         ways = "raise reg_covar or covariance_prior"
@@ -122,7 +164,8 @@ class _Gaussian(Observation):
         """E[log p(x | z, mu, Lambda)]."""
         count = stats.value("count")
         quadratic = self._quadratic(stats, estimates)
-        return float((count * self._constant(estimates, False) - 0.5 * quadratic).sum())
+        constant = (count * self._constant(estimates, False)).sum()
+        return float(constant - 0.5 * np.sum(quadratic))
 
     def prior_bound(self, estimates):
         """E[log p - log q] of the (Normal-)Wishart or (Normal-)Gamma posteriors.
@@ -142,15 +185,17 @@ class _Gaussian(Observation):
             scale = self.n_scales * np.log(nu) - self._point_log_det(estimates) / self.shared
             value = value - self._log_normaliser(nu, scale) - 0.5 * nu * log_det
             value = value + 0.5 * nu * self.n_features
+        total = np.sum(value)
         if self.beta:
             beta = estimates["mean_precision"]
             distance = self._distance(estimates, estimates["means"] - self.mean)
-            value = value + 0.5 * (self.n_features * np.log(self.beta) - self.beta * distance)
+            value = 0.5 * (self.n_features * np.log(self.beta) - self.beta * distance)
             if bayes:
                 value = value - 0.5 * self.n_features * (np.log(beta) + self.beta / beta - 1)
             else:
                 value = value - 0.5 * self.n_features * LOG_2PI
-        return float(np.sum(value))
+            total = total + value.sum()
+        return float(total)
 
     def priors(self):
         """The prior, if there is one, by scikit-learn's names."""
@@ -176,7 +221,55 @@ class _Gaussian(Observation):
         return dict(attributes, means=attributes["means"] - self.origin)
 
 
-class FullGaussian(_Gaussian):
+class _MatrixGaussian(_Gaussian):
+    """What Gaussians with covariance matrices share: the Wishart distribution of precisions."""
+
+    def _unit(self):
+        return np.eye(self.n_features)
+
+    def _inverted(self, precisions):
+        return np.linalg.inv(precisions)
+
+    def _factors(self, covariances):
+        """Upper triangular P with P P^T = covariance^-1."""
+        factors = np.array(covariances, order="C")
+        found = map_slices(lambda held: kernels.invert_factors(factors[held]), len(factors))
+        if not all(found):
+            raise self._singular("covariances that are not positive definite")
+        return factors
+
+    def _point_log_det(self, estimates):
+        diagonal = np.einsum("...ii->...i", estimates["precisions_cholesky"])
+        return 2 * np.log(diagonal).sum(axis=-1)
+
+    def _log_det_gap(self, nu):
+        """E[log |Lambda|] - log |E[Lambda]| under a Wishart."""
+        D = self.n_features
+        half = 0.5 * (nu[..., None] - np.arange(D))
+        return psi(half).sum(axis=-1) - D * np.log(0.5 * nu)
+
+    def _prior_log_det(self):
+        return np.linalg.slogdet(self.scale)[1]
+
+    def _log_normaliser(self, nu, log_det):
+        D = self.n_features
+        log_gamma = gammaln(0.5 * (np.asarray(nu)[..., None] - np.arange(D))).sum(axis=-1)
+        log_gamma = log_gamma + 0.25 * D * (D - 1) * np.log(np.pi)
+        return 0.5 * nu * (log_det - D * np.log(2)) - log_gamma
+
+    def _prior_trace(self, estimates):
+        factors = estimates["precisions_cholesky"]
+        return np.einsum("...ij,...ij->...", self.scale @ factors, factors, optimize=True)
+
+    def draw(self, attributes, component, size, rng):
+        """Draw from N(mean, covariance)."""
+        factors = attributes["precisions_cholesky"]
+        factor = factors if factors.ndim == 2 else factors[component]
+        noise = np.linalg.solve(factor.T, rng.standard_normal((self.n_features, size)))
+        return attributes["means"][component] + noise.T
+
+
+class FullGaussian(_MatrixGaussian):
     """Gaussians with full covariances, (mu, Lambda) ~ Normal-Wishart (paper 000, B.1).
 
     The statistics are ``first`` (left out if `assume_centered`) and ``second``, the sums of x and
@@ -223,39 +316,14 @@ class FullGaussian(_Gaussian):
         diagonal += (count * self.reg_covar)[:, None]
         return self._estimates(count, mean, beta, scale)
 
-    def _unit(self):
-        return np.eye(self.n_features)
+    def _covariances(self, stats, average):
+        count = stats.value("count")
+        second = np.divide(stats.value("second"), np.maximum(count, TINY)[:, None, None])
+        return second - average[:, :, None] * average[:, None, :]
 
-    def _factors(self, covariances):
-        """Upper triangular P with P P^T = covariance^-1."""
-        factors = np.array(covariances, order="C")
-        found = map_slices(lambda held: kernels.invert_factors(factors[held]), len(factors))
-        if not all(found):
-            raise self._singular("covariances that are not positive definite")
-        return factors
-
-    def _point_log_det(self, estimates):
-        diagonal = np.einsum("kii->ki", estimates["precisions_cholesky"])
-        return 2 * np.log(diagonal).sum(axis=1)
-
-    def _log_det_gap(self, nu):
-        """E[log |Lambda|] - log |E[Lambda]| under a Wishart."""
-        D = self.n_features
-        half = 0.5 * (nu[:, None] - np.arange(D))
-        return psi(half).sum(axis=1) - D * np.log(0.5 * nu)
-
-    def _prior_log_det(self):
-        return np.linalg.slogdet(self.scale)[1]
-
-    def _log_normaliser(self, nu, log_det):
-        D = self.n_features
-        log_gamma = gammaln(0.5 * (np.asarray(nu)[..., None] - np.arange(D))).sum(axis=-1)
-        log_gamma = log_gamma + 0.25 * D * (D - 1) * np.log(np.pi)
-        return 0.5 * nu * (log_det - D * np.log(2)) - log_gamma
-
-    def _prior_trace(self, estimates):
-        factors = estimates["precisions_cholesky"]
-        return np.einsum("kij,kij->k", self.scale @ factors, factors, optimize=True)
+    def _second(self, count, means, covariances):
+        square = means[:, :, None] * means[:, None, :]
+        return count[:, None, None] * (covariances + square)
 
     def _distance(self, estimates, gap):
         return (np.einsum("ki,kij->kj", gap, estimates["precisions_cholesky"]) ** 2).sum(axis=1)
@@ -271,6 +339,11 @@ class FullGaussian(_Gaussian):
             mean = estimates["means"]
             second += count[:, None, None] * mean[:, :, None] * mean[:, None, :]
         return np.einsum("kij,kij->k", second @ factors, factors, optimize=True)
+
+    def n_parameters(self, n_components):
+        """Means, if they are free, and the upper triangles of covariances."""
+        D = self.n_features
+        return n_components * (D * (D + 1) // 2 + (0 if self.assume_centered else D))
 
     def table(self, estimates, dtype, *, point=False):
         """Constants, padded factors and whitened means."""
@@ -346,11 +419,89 @@ class FullGaussian(_Gaussian):
             index[far], weight[far] = super().best(rows[far], table, log_weights, level)
         return index, weight
 
-    def draw(self, attributes, component, size, rng):
-        """Draw from N(mean, covariance)."""
-        factor = attributes["precisions_cholesky"][component]
-        noise = np.linalg.solve(factor.T, rng.standard_normal((self.n_features, size)))
-        return attributes["means"][component] + noise.T
+
+class TiedGaussian(_MatrixGaussian):
+    """Gaussians that share one covariance, mu_k given Lambda ~ Normal, Lambda ~ Wishart.
+
+    The statistics are ``first`` and ``second``, the sums of x, and of x x^T of all components
+    together. The posterior of Lambda has as many degrees of freedom more than its prior as there
+    are observations, each mean's own being integrated out.
+    """
+
+    axes = {"second": None}
+
+    def empty(self, n_components):
+        """Statistics of no data."""
+        D = self.n_features
+        return {"second": np.zeros((D, D)), "first": np.zeros((n_components, D))}
+
+    def summarise(self, rows, resp):
+        """Sums over rows, in double."""
+        rows = rows.astype(np.float64, copy=False)
+        return {"second": (rows.T * resp.sum(axis=1)) @ rows, "first": resp.T @ rows}
+
+    def estimate(self, stats):
+        """Posterior parameters."""
+        count, average, mean, beta = self._moments(stats)
+        scale = stats.value("second") - (average.T * count) @ average
+        gap = average - self.mean
+        shrink = np.divide(count * self.beta, beta, out=np.zeros_like(beta), where=beta > 0)
+        scale += (gap.T * shrink) @ gap + self.scale
+        scale = 0.5 * (scale + scale.T)
+        scale.flat[:: self.n_features + 1] += count.sum() * self.reg_covar
+        nu = np.asarray(self.nu + count.sum())
+        covariance = scale / nu if nu > 0 else self._unit() * (self.reg_covar or 1.0)
+        return {
+            "means": mean,
+            "mean_precision": beta,
+            "degrees_of_freedom": nu,
+            "covariances": covariance,
+            "precisions_cholesky": self._factors(covariance[None])[0],
+        }
+
+    def _covariances(self, stats, average):
+        count = stats.value("count")
+        second = stats.value("second") - (average.T * count) @ average
+        return second / max(count.sum(), TINY)
+
+    def _second(self, count, means, covariances):
+        return count.sum() * covariances + (means.T * count) @ means
+
+    def _distance(self, estimates, gap):
+        return ((gap @ estimates["precisions_cholesky"]) ** 2).sum(axis=1)
+
+    def _quadratic(self, stats, estimates):
+        """Sum over data of (x - mu)^T E[Lambda] (x - mu)."""
+        factor, mean = estimates["precisions_cholesky"], estimates["means"]
+        cross = stats.value("first").T @ mean
+        second = stats.value("second") - cross - cross.T + (mean.T * stats.value("count")) @ mean
+        return ((second @ factor) * factor).sum()
+
+    def table(self, estimates, dtype, *, point=False):
+        """Coefficients of whitened rows, in double as those of diagonal covariances."""
+        factor = estimates["precisions_cholesky"]
+        white = estimates["means"] @ factor
+        constant = self._constant(estimates, point) - 0.5 * (white**2).sum(axis=1)
+        return {
+            "factor": np.ascontiguousarray(factor),
+            "columns": np.ascontiguousarray(white.T),
+            "constant": constant,
+        }
+
+    def log_likelihood(self, rows, table):
+        """Rows are whitened once, for all components."""
+        exact = np.ascontiguousarray(rows, dtype=np.float64)
+        white = np.empty_like(exact)
+        kernels.products(exact, table["factor"], np.zeros(self.n_features), white)
+        out = np.empty((rows.shape[0], len(table["constant"])))
+        kernels.products(white, table["columns"], table["constant"], out)
+        out -= 0.5 * (white**2).sum(axis=1)[:, None]
+        return out.astype(rows.dtype, copy=False)
+
+    def n_parameters(self, n_components):
+        """Means, and the upper triangle of one covariance."""
+        D = self.n_features
+        return n_components * D + D * (D + 1) // 2
 
 
 class AxisGaussian(_Gaussian):
@@ -407,6 +558,9 @@ class AxisGaussian(_Gaussian):
     def _unit(self):
         return np.ones(self.n_scales)
 
+    def _inverted(self, precisions):
+        return 1 / (precisions[:, None] if self.spherical else precisions)
+
     def _factors(self, covariances):
         if not (covariances > 0).all():
             raise self._singular("variances of 0")
@@ -430,6 +584,14 @@ class AxisGaussian(_Gaussian):
     def _prior_trace(self, estimates):
         return self.shared * (self.scale * estimates["precisions_cholesky"] ** 2).sum(axis=1)
 
+    def _covariances(self, stats, average):
+        count = stats.value("count")
+        second = stats.value("second") / np.maximum(count, TINY)[:, None]
+        return second - self._share(average**2)
+
+    def _second(self, count, means, covariances):
+        return count[:, None] * (covariances + self._share(means**2))
+
     def _distance(self, estimates, gap):
         return ((gap * estimates["precisions_cholesky"]) ** 2).sum(axis=1)
 
@@ -440,6 +602,10 @@ class AxisGaussian(_Gaussian):
             first, count = stats.value("first"), stats.value("count")
             second -= self._share(2 * first * mean - count[:, None] * mean**2)
         return self.shared * (second * estimates["precisions_cholesky"] ** 2).sum(axis=1)
+
+    def n_parameters(self, n_components):
+        """Means, if they are free, and variances."""
+        return n_components * (self.n_scales + (0 if self.assume_centered else self.n_features))
 
     def table(self, estimates, dtype, *, point=False):
         """Coefficients of 1, and of x^2 below those of x if any."""

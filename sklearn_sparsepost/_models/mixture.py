@@ -254,6 +254,8 @@ class Mixture(Model):
 
     def merge_gain(self, state, kept, absorbed):
         """What the terms of two components that follow from statistics gain by a merge."""
+        if None in self.axes.values():
+            return np.inf  # what all components share changes as well: only the bound can tell
         both = state.stats.reorder(np.array([kept, absorbed]))
         before = state.stats.value("count")
         after = before.copy()

@@ -87,8 +87,9 @@ class Observation:
     keeps_candidates : bool
         Whether :meth:`best` profits from knowing the components that were best before.
 
-    axes : dict of str to int
-        Which axis of the arrays of :meth:`empty` runs over components, where it is not the first.
+    axes : dict of str to int or None
+        Which axis of the arrays of :meth:`empty` runs over components, where it is not the first;
+        None for an array that all components share.
 
     Examples
     --------
@@ -335,6 +336,21 @@ class Observation:
             Names without underscore, and values; by default none.
         """
         return {}
+
+    def n_parameters(self, n_components):
+        """Count the free parameters of components, for `aic` and `bic`.
+
+        Parameters
+        ----------
+        n_components : int
+            Number of components.
+
+        Returns
+        -------
+        n_parameters : int
+            Their number, without the weights'.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how many parameters it has")
 
     def attributes(self, estimates):
         """Name the fitted attributes.

@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_sparsepost._checks import MOST_VALUE, number_array, positive_array
 from sklearn_sparsepost._models.discrete import Bernoulli, Multinomial
-from sklearn_sparsepost._models.gaussian import AxisGaussian, FullGaussian
+from sklearn_sparsepost._models.gaussian import MATRICES, AxisGaussian, FullGaussian, TiedGaussian
 
 # Deviation, relative to the mean, below which a feature counts as constant.
 CONSTANT, EPSILON = 1e-12, np.finfo(float).eps
@@ -106,11 +106,11 @@ def gaussian_observation(params, mean, covariance, *, n_samples, dtype):
 
     Returns
     -------
-    observation : FullGaussian or AxisGaussian
+    observation : FullGaussian, TiedGaussian or AxisGaussian
         The model.
     """
     D, kind, reg_covar = len(mean), params["covariance_type"], params["reg_covar"]
-    variances = np.diag(covariance) if kind == "full" else covariance
+    variances = np.diag(covariance) if kind in MATRICES else covariance
     rounding = (CONSTANT * mean) ** 2
     if not (np.broadcast_to(variances, (D,)) > rounding).all() and n_samples > 1:
         warnings.warn(
@@ -118,6 +118,8 @@ def gaussian_observation(params, mean, covariance, *, n_samples, dtype):
             UserWarning,
             stacklevel=6,  # past the validation that wraps `fit`
         )
+    if kind == "tied" and params["assume_centered"]:
+        raise ValueError("covariance_type='tied' with assume_centered=True: all components are one")
     nu = params["degrees_of_freedom_prior"]
     nu = D if nu is None else nu
     if nu <= D - 1:
@@ -142,13 +144,15 @@ def gaussian_observation(params, mean, covariance, *, n_samples, dtype):
     }
     if kind == "full":
         return FullGaussian(params["estimation"], **options)
+    if kind == "tied":
+        return TiedGaussian(params["estimation"], **options)
     return AxisGaussian(params["estimation"], spherical=kind == "spherical", **options)
 
 
 def _covariance_prior(params, covariance, dtype):
     """The prior's scale: what was given, checked, or the data's covariance, made invertible."""
     kind, reg_covar = params["covariance_type"], params["reg_covar"]
-    full = kind == "full"
+    full = kind in MATRICES
     if params["covariance_prior"] is None:
         variances = np.linalg.eigvalsh(covariance) if full else np.atleast_1d(covariance)
         singular = variances.min() <= len(variances) * EPSILON * variances.max()

@@ -7,13 +7,18 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from sklearn_sparsepost._checks import MOST_VALUE, number_array
 from sklearn_sparsepost._models.contract import Globals
+from sklearn_sparsepost._models.gaussian import MATRICES, AxisGaussian, FullGaussian, TiedGaussian
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts import bregman, helpers
+from sklearn_sparsepost._starts.agglomerative import agglomerative_clusters
 
 # Of more rows than this, a random part begins. Random responsibilities are this many at most.
 START_ROWS = 50_000
-# k-means++ chooses among this many rows, or so many a component.
+# k-means++ chooses among this many rows, or so many a component; with small clusters first, too.
 SEED_ROWS, SEEDS_EACH = 10_000, 5
+SMALL_SEED_ROWS, SMALL_SEEDS_EACH = 4000, 40
+# Rows are told apart by so many features, if they can be.
+LAST_FEATURES = 4
 # Pseudo-counts a feature where counts are compared with probabilities.
 SMOOTHING = 0.03
 
@@ -27,7 +32,7 @@ def data_moments(corpus, assume_centered, covariance_type):
         Dense data.
     assume_centered : bool
         Whether to take the covariance around 0.
-    covariance_type : {"full", "diag", "spherical"}
+    covariance_type : {"full", "tied", "diag", "spherical"}
         The shape of the covariance.
 
     Returns
@@ -41,7 +46,7 @@ def data_moments(corpus, assume_centered, covariance_type):
     total = sum(weight for weight, _ in sums)
     mean = sum(part for _, part in sums) / total
     around = np.zeros_like(mean) if assume_centered else mean
-    globals_ = Globals(around=around, full=covariance_type == "full")
+    globals_ = Globals(around=around, full=covariance_type in MATRICES)
     covariance = sum(corpus.map(_scatter, globals_))
     # Weights that sum to less than 2 count no repetitions.
     covariance = covariance / (total if assume_centered or total < 2 else total - 1)
@@ -60,7 +65,7 @@ def _scatter(chunk, globals_, key=None):
     return gap.T @ gap if globals_.full else (gap**2).sum(axis=0)
 
 
-def first_responsibilities(corpus, n_components, init_params, means_init, rng):
+def first_responsibilities(corpus, n_components, init_params, means_init, shape, rng):
     """Responsibilities to begin with, of all rows or of a random part.
 
     Parameters
@@ -69,10 +74,12 @@ def first_responsibilities(corpus, n_components, init_params, means_init, rng):
         The data.
     n_components : int
         Number of components.
-    init_params : {"k-means++", "kmeans", "random_from_data", "random"}
+    init_params : {"agglomerative", "k-means++", "kmeans", "random_from_data", "random"}
         The estimator's parameter.
     means_init : array-like of shape (n_components, n_features) or None
         The estimator's parameter.
+    shape : {"full", "tied", "diag", "spherical"}
+        The shape of the components' covariances, for "agglomerative".
     rng : numpy.random.Generator
         Source of randomness.
 
@@ -104,24 +111,116 @@ def first_responsibilities(corpus, n_components, init_params, means_init, rng):
         resp /= resp.sum(axis=1, keepdims=True)
         index = np.broadcast_to(np.arange(n_components, dtype=np.int32), resp.shape)
         return rows, index, resp, weight, share
-    labels = _labels(rows, n_components, init_params, means_init, weight, rng)
+    labels = _labels(rows, n_components, init_params, means_init, shape, weight, rng)
     return rows, labels[:, None].astype(np.int32), np.ones((len(labels), 1)), weight, share
 
 
-def _labels(rows, n_components, init_params, means_init, weight, rng):
+def given_means(means_init, shape, dtype, positive=False):
+    """The first means that users give, checked."""
+    most = MOST_VALUE[dtype]
+    shapes = {"components x features": shape}
+    return number_array(means_init, "means_init", shapes, 0 if positive else -most, most)
+
+
+def check_given(given, shape, dtype, covariance_type):
+    """The first weights and precisions that users give, checked.
+
+    Parameters
+    ----------
+    given : dict of str to array-like or None
+        `weights_init` and `precisions_init`.
+    shape : tuple of int
+        Numbers of components and of features.
+    dtype : dtype
+        Type of the data.
+    covariance_type : {"full", "tied", "diag", "spherical"} or None
+        The shape of the Gaussians' covariances, if they are Gaussians.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_components,) or None
+        The weights, which sum to 1.
+    precisions : ndarray or None
+        The precisions, shaped by `covariance_type`.
+
+    Raises
+    ------
+    ValueError
+        If they have another shape, or are no weights or precisions.
+    """
+    weights, precisions = given["weights_init"], given["precisions_init"]
+    if weights is not None:
+        shapes = {"one a component": shape[:1]}
+        weights = number_array(weights, "weights_init", shapes, 0.0, 1.0)
+        if not np.isclose(weights.sum(), 1.0):
+            raise ValueError(f"weights_init must sum to 1, got a sum of {weights.sum():.6g}")
+        weights = weights / weights.sum()
+    if precisions is None:
+        return weights, None
+    if covariance_type is None:
+        raise ValueError("precisions_init is for observation='gaussian' only")
+    K, D = shape
+    shape = {"full": (K, D, D), "tied": (D, D), "diag": (K, D), "spherical": (K,)}[covariance_type]
+    most = MOST_VALUE[dtype] ** 2
+    shapes = {f"covariance_type={covariance_type!r}": shape}
+    precisions = number_array(precisions, "precisions_init", shapes, -most, most)
+    least = precisions
+    if covariance_type in MATRICES:
+        if not np.allclose(precisions, np.swapaxes(precisions, -1, -2)):
+            raise ValueError("precisions_init must be symmetric")
+        least = np.linalg.eigvalsh(precisions)
+    if least.min() < 1 / most:
+        raise ValueError("precisions_init must be positive definite")
+    return weights, precisions
+
+
+def with_given(stats, observation, weights, means, precisions):
+    """Statistics of a start, changed to say what users give.
+
+    Parameters
+    ----------
+    stats : SuffStats
+        Of the start, scaled to all data.
+    observation : Observation
+        The observation model.
+    weights : ndarray of shape (n_components,) or None
+        The first weights.
+    means : array-like of shape (n_components, n_features) or None
+        The first means of Gaussians.
+    precisions : ndarray or None
+        The first precisions of Gaussians.
+
+    Returns
+    -------
+    stats : SuffStats
+        Of as much data; all that is not given stays.
+    """
+    if isinstance(observation, (FullGaussian, TiedGaussian, AxisGaussian)):
+        return observation.with_moments(stats, weights, means, precisions)
+    if weights is None:
+        return stats
+    stats = stats.copy()
+    before = stats["count"]
+    after = weights * before.sum()
+    ratio = np.divide(after, before, out=np.zeros_like(after), where=before > 0)
+    for name, array in stats.arrays.items():
+        if name != "count" and stats.axes[name] is not None:
+            np.moveaxis(array, stats.axes[name], -1)[...] *= ratio
+    stats.arrays["count"] = after
+    return stats
+
+
+def _labels(rows, n_components, init_params, means_init, shape, weight, rng):
     """The nearest of the first means for each row."""
     sparse = sp.issparse(rows)
     if means_init is not None:
-        shape = (n_components, rows.shape[1])
-        most = MOST_VALUE[rows.dtype]
-        shapes = {"components x features": shape}
-        means = number_array(means_init, "means_init", shapes, 0 if sparse else -most, most)
+        means = given_means(means_init, (n_components, rows.shape[1]), rows.dtype, sparse)
         if sparse:
-            smoothing = np.full(shape[1], SMOOTHING)
+            smoothing = np.full(rows.shape[1], SMOOTHING)
             return bregman.nearest(rows, sp.csr_array(means * rows.sum()), smoothing)
     else:
         if sparse:
-            if init_params != "k-means++":
+            if init_params not in ("agglomerative", "k-means++"):
                 raise ValueError(f"init_params={init_params!r} is for dense observations")
             held = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
             labels = np.zeros(rows.shape[0], dtype=np.intp)  # what weighs nothing may be anywhere
@@ -129,11 +228,18 @@ def _labels(rows, n_components, init_params, means_init, weight, rng):
                 rows[held], n_components, random_state=rng
             )[0]
             return labels
+        of_rows = weight
         distinct, weight = _distinct_rows(rows, weight)
+        agglomerative = init_params == "agglomerative"
         drawn = max(SEED_ROWS, SEEDS_EACH * n_components)
+        if agglomerative:
+            drawn = max(SMALL_SEED_ROWS, SMALL_SEEDS_EACH * n_components)
         if len(distinct) > drawn:
             held = np.sort(rng.choice(len(distinct), drawn, replace=False))
             distinct, weight = distinct[held], weight[held]
+        if agglomerative:
+            weights = of_rows, weight
+            return agglomerative_clusters(rows, distinct, weights, n_components, shape, rng)
         means = _first_means(distinct, min(n_components, len(distinct)), init_params, weight, rng)
     with single_blas():
         return pairwise_distances_argmin(rows, means.astype(rows.dtype, copy=False))
@@ -157,8 +263,12 @@ def _distinct_rows(rows, weight):
     Rows of weight 0 are left out.
     """
     weight = np.ones(len(rows)) if weight is None else weight
-    order = np.lexsort(rows.T)
-    order = order[weight[order] > 0]
+    rows, weight = rows[weight > 0], weight[weight > 0]
+    # Few features tell most rows apart; equal ones need all.
+    last = rows[:, -LAST_FEATURES:]
+    order = np.lexsort(last.T)
+    if not (last[order[1:]] != last[order[:-1]]).any(axis=1).all():
+        order = np.lexsort(rows.T)
     rows, weight = rows[order], weight[order]
     first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
     return rows[first], np.bincount(np.cumsum(first) - 1, weight)

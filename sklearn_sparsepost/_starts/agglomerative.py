@@ -1,0 +1,253 @@
+"""First clusters of real vectors: many small ones, merged by what the model gains from it."""
+
+import numpy as np
+from scipy.special import gammaln
+from sklearn.cluster import kmeans_plusplus
+from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
+
+from sklearn_sparsepost._run.threads import single_blas
+
+# How many clusters there are at first for each that is wanted, and the neighbours of each that it
+# may be merged with.
+SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
+# Principal axes in which covariances are compared, the largest first.
+MOST_AXES = 32
+# The least variance of a cluster, that of the others being 1: duplicates have none.
+LEAST_VARIANCE = 1e-6
+# Stands for 0 where it divides.
+TINY = np.finfo(float).tiny
+# Bytes of covariances that are looked at together.
+BLOCK_BYTES = 2**20
+
+
+def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, rng):
+    r"""Hard clusters by model-based agglomeration, for Gaussians of the shape that is to be fitted.
+
+    Four times as many rows as clusters are drawn, half uniformly and half by k-means++ [1]_: the
+    former are where the data are dense, the latter see to it that no group is missed. The nearest
+    rows of each are a small cluster; those two, of neighbours, are merged whose union gains most
+    evidence [2]_, until as many are left as are wanted. The evidence of a cluster of n rows with
+    scatter matrix S is that of a Gaussian whose mean has a flat prior, and its precision a Wishart
+    prior of :math:`\nu` degrees of freedom around the cluster's own mean variance t, so that narrow
+    clusters are judged as wide ones are:
+
+    .. math:: \log \frac{\Gamma_D((\nu + n - 1) / 2)}{\Gamma_D(\nu / 2)}
+        + \frac{\nu}{2} \log |\nu t I| - \frac{\nu + n - 1}{2} \log |S + \nu t I|
+        - \frac{D}{2} \log n - \frac{n - 1}{2} D \log \pi
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        The data.
+    distinct : ndarray of shape (n_distinct, n_features)
+        Different rows to draw from.
+    weight : tuple of ndarray of shape (n_rows,) or None, and ndarray of shape (n_distinct,)
+        Weights of both.
+    n_clusters : int
+        Number of clusters, K.
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        The shape of the covariances.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,), intp
+        The cluster of each row.
+
+    References
+    ----------
+    .. [1] D. Arthur and S. Vassilvitskii, "k-means++: The advantages of careful seeding",
+       SODA 2007.
+    .. [2] J. D. Banfield and A. E. Raftery, "Model-based Gaussian and non-Gaussian clustering",
+       Biometrics 49, 1993; C. Fraley, "Algorithms for model-based Gaussian hierarchical
+       clustering", SIAM J. Sci. Comput. 20, 1998.
+    """
+    of_rows, of_distinct = weight
+    n_small = min(SMALL_CLUSTERS * n_clusters, len(distinct))
+    with single_blas():
+        centres = _centres(distinct, of_distinct, n_small, rng)
+        labels = pairwise_distances_argmin(rows, centres.astype(rows.dtype, copy=False))
+        of_rows = np.ones(len(rows)) if of_rows is None else of_rows
+        clusters = _Clusters(*_moments(rows, labels, of_rows, n_small, covariance_type))
+        return clusters.merged(n_clusters)[labels]
+
+
+def _centres(rows, weight, n_centres, rng):
+    """Rows to begin with: half of them anywhere, half far from each other."""
+    if n_centres == len(rows):
+        return rows
+    far = max(1, n_centres // 2)
+    seed = int(rng.integers(2**31))
+    _, far = kmeans_plusplus(rows, far, sample_weight=weight, random_state=seed, n_local_trials=1)
+    others = np.delete(np.arange(len(rows)), far)
+    return rows[np.concatenate([far, rng.choice(others, n_centres - len(far), replace=False)])]
+
+
+def _moments(rows, labels, weight, n_clusters, covariance_type):
+    """Weights, means and scatter of clusters, in coordinates in which these have variance 1.
+
+    Those of matrices are discriminant axes, along which means differ most beside the clusters'
+    own variance. Scatter is matrices, diagonals, or (n_clusters, 1) sums of diagonals.
+    """
+    full = covariance_type in ("full", "tied")
+    order = np.argsort(labels, kind="stable")
+    rows, weight, labels = rows[order], weight[order], labels[order]
+    gap = rows - (weight @ rows) / weight.sum()
+    first = np.searchsorted(labels, np.arange(n_clusters + 1))
+    parts = [slice(*ends) for ends in zip(first[:-1], first[1:], strict=True)]
+    count = np.array([weight[part].sum() for part in parts])
+    means = np.array([weight[part] @ gap[part] for part in parts])
+    means /= np.where(count > 0, count, 1)[:, None]
+    inner = gap - means[labels]
+    if full:
+        spread, inside = (gap.T * weight) @ gap, (inner.T * weight) @ inner
+        axes = np.sqrt(weight.sum()) * _discriminant_axes(spread, inside + spread / len(rows))
+        inner, means = inner @ axes, means @ axes
+    else:
+        variances = weight @ inner**2 + weight @ gap**2 / len(rows)
+        if covariance_type == "spherical":
+            variances = variances.mean(keepdims=True)
+        scale = np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / weight.sum())
+        inner, means = inner / scale, means / scale
+    if full:
+        return count, means, np.array([(inner[p].T * weight[p]) @ inner[p] for p in parts])
+    scatter = np.array([weight[part] @ inner[part] ** 2 for part in parts])
+    if covariance_type == "spherical":
+        scatter = scatter.sum(axis=1, keepdims=True)
+    return count, means, scatter
+
+
+def _discriminant_axes(spread, inside):
+    """Axes along which data are spread most beside what is inside clusters, the largest first."""
+    values, axes = np.linalg.eigh(inside)
+    axes = axes / np.sqrt(np.maximum(values, max(1e-9 * values[-1], TINY)))
+    between = axes.T @ spread @ axes
+    return axes @ np.linalg.eigh(between)[1][:, : -MOST_AXES - 1 : -1]
+
+
+class _Clusters:
+    """Clusters that merge; those of no weight are left alone.
+
+    Parameters
+    ----------
+    count, means, scatter : ndarray
+        From :func:`_moments`.
+    """
+
+    def __init__(self, count, means, scatter):
+        self.count, self.means, self.scatter = count, means, scatter
+        self.left = np.flatnonzero(count > 0)
+        self.evidence = np.zeros(len(count))
+        self.evidence[self.left] = self._evidence(count[self.left], scatter[self.left])
+
+    def merged(self, n_clusters):
+        """The cluster, of so many at most, that each cluster is in at last."""
+        target = np.arange(len(self.count))
+        pairs = gains = np.empty(0)
+        while len(self.left) > n_clusters:
+            if not len(pairs):
+                pairs = self._neighbours()
+                gains = self._gains(pairs)
+            chosen = self._disjoint(pairs, gains, 1 + (len(self.left) - n_clusters) // 3)
+            kept, absorbed = pairs[chosen].T
+            self._merge(kept, absorbed)
+            moves = np.arange(len(self.count))
+            moves[absorbed] = kept
+            target = moves[target]
+            pairs, gains = self._renewed(np.sort(moves[pairs], axis=1), gains, kept)
+        # The largest last: merges drop what stays idle, but in a process hardly its last.
+        rank = np.zeros(len(self.count), dtype=np.intp)
+        rank[self.left[np.argsort(self.count[self.left], kind="stable")]] = np.arange(
+            len(self.left)
+        )
+        return rank[target]
+
+    def _neighbours(self):
+        """Pairs of clusters whose means are close."""
+        distance = pairwise_distances(self.means[self.left], metric="sqeuclidean")
+        np.fill_diagonal(distance, np.inf)
+        n_near = min(N_NEIGHBORS, len(self.left) - 1)
+        near = np.argpartition(distance, n_near - 1, axis=1)[:, :n_near]
+        pairs = np.stack([np.repeat(np.arange(len(near)), n_near), near.ravel()], axis=1)
+        return self.left[np.unique(np.sort(pairs, axis=1), axis=0)]
+
+    @staticmethod
+    def _disjoint(pairs, gains, most):
+        """The best pairs, so many at most, no cluster twice."""
+        found, used = [], set()
+        for at in np.argsort(-gains, kind="stable").tolist():
+            one, two = pairs[at].tolist()
+            if one not in used and two not in used:
+                found.append(at)
+                used |= {one, two}
+                if len(found) == most:
+                    break
+        return np.array(found)
+
+    def _renewed(self, pairs, gains, changed):
+        """Pairs once each, and their gains, anew where a cluster has changed."""
+        apart = pairs[:, 0] < pairs[:, 1]
+        pairs, first = np.unique(pairs[apart], axis=0, return_index=True)
+        gains = gains[apart][first]
+        stale = np.isin(pairs, changed).any(axis=1)
+        gains[stale] = self._gains(pairs[stale])
+        return pairs, gains
+
+    def _union(self, one, two):
+        """Weights, means and scatter of pairs of clusters."""
+        count = self.count[one] + self.count[two]
+        share = self.count[two] / count
+        gap = self.means[two] - self.means[one]
+        spread = (self.count[one] * share)[:, None] * gap
+        scatter = self.scatter[one] + self.scatter[two]
+        if scatter.ndim == 3:
+            scatter += spread[:, :, None] * gap[:, None, :]
+        else:
+            added = spread * gap
+            scatter += added.sum(axis=1, keepdims=True) if scatter.shape[1] == 1 else added
+        return count, self.means[one] + share[:, None] * gap, scatter
+
+    def _gains(self, pairs):
+        """What the evidence of data and of labels gains if pairs become one."""
+        step = max(1, BLOCK_BYTES // max(self.scatter[0].nbytes, 1))
+        gains = np.empty(len(pairs))
+        for first in range(0, len(pairs), step):
+            one, two = pairs[first : first + step].T
+            count, _, scatter = self._union(one, two)
+            both = self._evidence(count, scatter) + gammaln(count)
+            apart = self.evidence[one] + self.evidence[two]
+            apart += gammaln(self.count[one]) + gammaln(self.count[two])
+            gains[first : first + step] = both - apart
+        return gains
+
+    def _merge(self, kept, absorbed):
+        """Merge disjoint pairs."""
+        found = self._union(kept, absorbed)
+        self.count[kept], self.means[kept], self.scatter[kept] = found
+        self.evidence[kept] = self._evidence(found[0], found[2])
+        self.left = np.setdiff1d(self.left, absorbed)
+
+    def _evidence(self, count, scatter):
+        """Log evidence of clusters."""
+        D = self.means.shape[1]
+        full = scatter.ndim == 3
+        shared = D // scatter.shape[1]  # features that have one variance in common
+        spread = np.einsum("kii->k", scatter) if full else scatter.sum(axis=1)
+        variance = np.maximum(spread / (count * D), LEAST_VARIANCE)
+        prior = D + 2.0 if full else 3.0
+        nu = prior + count - 1
+        scale = shared * prior * variance
+        if full:
+            scatter = scatter.copy()
+            np.einsum("kii->ki", scatter)[...] += scale[:, None]
+            factors = np.linalg.cholesky(scatter)
+            log_det = 2 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+            lower = np.arange(D)
+            log_gamma = gammaln(0.5 * (nu[:, None] - lower)) - gammaln(0.5 * (prior - lower))
+        else:
+            log_det = np.log(scatter + scale[:, None]).sum(axis=1) * shared
+            log_gamma = gammaln(0.5 * shared * nu) - gammaln(0.5 * shared * prior)
+            log_gamma = np.broadcast_to(log_gamma[:, None], (len(nu), scatter.shape[1]))
+        value = log_gamma.sum(axis=1) + 0.5 * prior * D * np.log(scale) - 0.5 * nu * log_det
+        return value - 0.5 * D * (np.log(count) + (count - 1) * np.log(np.pi))

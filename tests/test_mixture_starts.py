@@ -1,0 +1,323 @@
+"""Where a mixture begins: clusters by agglomeration, and what users give."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import gamma, multivariate_normal, multivariate_t, norm, wishart
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+
+from sklearn_sparsepost import SparseMixture
+from sklearn_sparsepost._starts import agglomerative
+
+SHAPES = ["full", "tied", "diag", "spherical"]
+
+
+def groups(sizes=(200, 60, 20, 100), n_features=3):
+    """Groups of different sizes and widths, far apart, and their labels."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    wide = rng.uniform(0.2, 3, (len(sizes), 1))
+    centres = 25 * np.eye(len(sizes))[:, :n_features] + rng.normal(size=(len(sizes), n_features))
+    X = centres[labels] + wide[labels] * rng.normal(size=(len(labels), n_features))
+    order = rng.permutation(len(labels))
+    return X[order], labels[order]
+
+
+def clusters_of(X, labels, shape):
+    """The clusters of rows, slow and obvious."""
+    count, means, scatter = [], [], []
+    for k in range(labels.max() + 1):
+        gap = X[labels == k] - X[labels == k].mean(axis=0)
+        count.append(float(len(gap)))
+        means.append(X[labels == k].mean(axis=0))
+        found = {"full": gap.T @ gap, "diag": (gap**2).sum(axis=0), "spherical": [(gap**2).sum()]}
+        scatter.append(found[shape])
+    return agglomerative._Clusters(np.array(count), np.array(means), np.array(scatter))
+
+
+# ---------------------------------------------------------------------------- evidence
+
+
+@pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
+def test_evidence_is_the_integral_over_mean_and_precision(shape):
+    x = np.array([[-1.2], [0.3], [0.4], [1.9]])
+    held = clusters_of(x, np.zeros(4, dtype=int), shape)
+    prior = gamma(1.5, scale=2 / (3.0 * x.var()))
+
+    def over_means(precision):
+        scale = precision**-0.5
+        inside = quad(lambda mean: norm.pdf(x[:, 0], mean, scale).prod(), -20, 20)[0]
+        return inside * prior.pdf(precision)
+
+    value = quad(over_means, 0, 60, limit=200)[0]
+    np.testing.assert_allclose(held.evidence[0], np.log(value), rtol=1e-6)
+
+
+def test_evidence_of_diagonals_is_a_sum_and_of_matrices_an_expectation():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(6, 2))
+    x /= x.std(axis=0)  # both variances are their mean then
+    held = clusters_of(x, np.zeros(6, dtype=int), "diag")
+    alone = [clusters_of(x[:, [j]], np.zeros(6, dtype=int), "diag").evidence[0] for j in (0, 1)]
+    np.testing.assert_allclose(held.evidence[0], sum(alone))
+
+    full = clusters_of(x, np.zeros(6, dtype=int), "full")
+    spread = full.scatter[0]
+    drawn = wishart(4, np.eye(2) / 4).rvs(200_000, random_state=0)
+    # The mean integrated out, data enter by their scatter alone.
+    log_p = 2.5 * np.linalg.slogdet(drawn)[1] - 0.5 * np.einsum("nij,ij->n", drawn, spread)
+    value = np.log(np.exp(log_p).mean()) - 5 * np.log(2 * np.pi) - np.log(6)
+    np.testing.assert_allclose(full.evidence[0], value, atol=0.02)
+
+
+@pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
+def test_a_gain_is_what_the_union_has_more(shape):
+    X, _ = groups()
+    labels = np.arange(len(X)) % 4
+    apart = clusters_of(X, labels, shape)
+    gain = apart._gains(np.array([[1, 3]]))[0]
+    both = clusters_of(X, np.where(labels == 3, 1, labels), shape)
+    apart._merge(np.array([1]), np.array([3]))
+    for name in ("count", "means", "scatter", "evidence"):
+        np.testing.assert_allclose(getattr(apart, name)[:3], getattr(both, name)[:3], atol=1e-9)
+    before = clusters_of(X, labels, shape)
+    sizes = [95, 95, 190]
+    of_labels = [sum(np.log(np.arange(1, size))) for size in sizes]
+    wanted = both.evidence[1] - before.evidence[1] - before.evidence[3]
+    np.testing.assert_allclose(gain, wanted + of_labels[2] - of_labels[0] - of_labels[1])
+
+
+@pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
+def test_coordinates_in_which_clusters_have_variance_1(shape):
+    X, labels = groups((400, 300, 200))
+    X[:, 2] *= 1e3
+    count, means, scatter = agglomerative._moments(X, labels, np.full(len(X), 0.5), 4, shape)
+    np.testing.assert_array_equal(count, [200, 150, 100, 0])
+    found = {"full": np.eye(3), "diag": np.ones(3), "spherical": [3.0]}[shape]
+    np.testing.assert_allclose(scatter.sum(axis=0) / 450, found, atol=0.3)
+    if shape == "full":  # affine maps of the data change nothing
+        turned = X @ np.random.default_rng(0).normal(size=(3, 3)) + 7
+        other = agglomerative._moments(turned, labels, np.full(len(X), 0.5), 4, shape)
+        distance, wanted = (
+            ((m[:3, None] - m[None, :3]) ** 2).sum(axis=2) for m in (other[1], means)
+        )
+        np.testing.assert_allclose(distance, wanted, rtol=1e-6)
+
+
+# ---------------------------------------------------------------------------- clusters
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_of_all_sizes_and_widths_are_found(shape, seed):
+    X, labels = groups()
+    weight = None, np.ones(len(X))
+    rng = np.random.default_rng(seed)
+    found = agglomerative.agglomerative_clusters(X, X, weight, 4, shape, rng)
+    assert adjusted_rand_score(labels, found) > 0.85
+
+
+def test_clusters_are_as_many_as_wanted_and_never_more():
+    X, _ = groups()
+    for n_clusters in (1, 7, 95, 380, 500):
+        found = agglomerative.agglomerative_clusters(
+            X, X, (None, np.ones(len(X))), n_clusters, "full", np.random.default_rng(0)
+        )
+        assert len(np.unique(found)) == min(n_clusters, len(X))
+        assert found.min() >= 0 and found.max() < n_clusters
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_odd_data_have_a_start(shape, dtype):
+    rng = np.random.default_rng(0)
+    steps = rng.integers(0, 2, (60, 4)).astype(dtype)  # few different rows
+    huge = rng.normal(size=(60, 4)).astype(dtype) * np.array([1e12, 1, 1e-12, 0], dtype=dtype)
+    for X in (steps, huge, np.ones((5, 2), dtype=dtype), np.zeros((1, 3), dtype=dtype)):
+        with np.errstate(divide="raise", invalid="raise", over="raise"):
+            distinct = np.unique(X, axis=0)
+            weight = np.zeros(len(X)) + 1e-3, np.ones(len(distinct))
+            found = agglomerative.agglomerative_clusters(
+                X, distinct, weight, 3, shape, np.random.default_rng(0)
+            )
+        assert found.shape == (len(X),) and 0 <= found.min() <= found.max() < 3
+
+
+def test_more_features_than_axes_and_a_start_in_any_order():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(150, 50)) + shift for shift in (0, 4, 9)])
+    for rows in (X, X[rng.permutation(len(X))]):
+        mixture = SparseMixture(3, random_state=0, max_iter=5).fit(rows)
+        labels = np.repeat([0, 1, 2], 150)
+        assert adjusted_rand_score(mixture.predict(X), labels) == 1
+
+
+def test_the_default_start_is_better_than_k_means_plus_plus():
+    rng = np.random.default_rng(3)
+    centres, wide = rng.normal(size=(12, 4)) * 4, rng.uniform(0.2, 2, (12, 1))
+    labels = rng.choice(12, 1500, p=rng.dirichlet(np.ones(12)))
+    X = centres[labels] + wide[labels] * rng.normal(size=(1500, 4))
+    params = {"n_components": 12, "max_iter": 10, "tol": 0}
+    bounds = [
+        SparseMixture(random_state=seed, init_params=start, **params).fit(X).lower_bound_
+        for start in ("agglomerative", "k-means++")
+        for seed in range(4)
+    ]
+    assert np.mean(bounds[:4]) > np.mean(bounds[4:])
+
+
+# ---------------------------------------------------------------------------- what users give
+
+
+def given(shape, rng, K=3, D=3):
+    matrices = np.array([np.linalg.inv(np.cov(rng.normal(size=(D, 9)))) for _ in range(K)])
+    precisions = {
+        "full": matrices,
+        "tied": matrices[0],
+        "diag": rng.uniform(0.5, 2, (K, D)),
+        "spherical": rng.uniform(0.5, 2, K),
+    }[shape]
+    return {
+        "weights_init": [0.2, 0.3, 0.5],
+        "means_init": rng.normal(size=(K, D)) * 3,
+        "precisions_init": precisions,
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_steps_from_given_parameters_are_scikit_learns(shape):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 3)) @ rng.normal(size=(3, 3)) + rng.integers(0, 3, (240, 1)) * 4
+    params = {"covariance_type": shape, "max_iter": 6, "tol": 0, **given(shape, rng)}
+    with pytest.warns(ConvergenceWarning):
+        peer = GaussianMixture(3, **params).fit(X)
+    mixture = SparseMixture(
+        3, estimation="ml", sparsity_level=None, learning_method="batch", **params
+    ).fit(X)
+    for name in ("weights_", "means_", "covariances_", "precisions_"):
+        np.testing.assert_allclose(getattr(mixture, name), getattr(peer, name), rtol=1e-9)
+    np.testing.assert_allclose(mixture.bic(X), peer.bic(X))
+    np.testing.assert_allclose(mixture.aic(X), peer.aic(X))
+    assert mixture._n_parameters() == peer._n_parameters()
+    for estimation in ("bayes", "map"):
+        history = SparseMixture(3, estimation=estimation, **params).fit(X).bound_history_
+        assert np.diff(history).min() > -1e-3  # but for reg_covar
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["weights_init", "precisions_init"])
+def test_what_is_not_given_follows_from_the_data(shape, name):
+    rng = np.random.default_rng(0)
+    X, _ = groups((80, 60, 40))
+    one = given(shape, rng)[name]
+    params = {"covariance_type": shape, "random_state": 0, "max_iter": 30}
+    mixture = SparseMixture(3, **{name: one}, **params).fit(X)
+    np.testing.assert_allclose(
+        mixture.score(X), SparseMixture(3, **params).fit(X).score(X), atol=0.1
+    )
+    few = SparseMixture(3, means_init=np.repeat(X[:1], 3, axis=0), **{name: one}, **params)
+    assert np.isfinite(few.fit(X).lower_bound_)  # two begin without data
+
+
+@pytest.mark.parametrize("observation", ["multinomial", "bernoulli"])
+def test_first_weights_of_counts_and_bits(observation):
+    X = np.repeat(np.eye(3), 20, axis=0)
+    options = {"observation": observation, "estimation": "ml", "means_init": np.eye(3)}
+    mixture = SparseMixture(3, weights_init=[0.7, 0.2, 0.1], **options)
+    corpus = mixture._corpus(*mixture._validate_rows(X, reset=True))
+    model = mixture._model(X.dtype, 3, len(X), mixture._new_parts(corpus))
+    state = mixture._new_state(model, corpus, 0)
+    np.testing.assert_allclose(state.stats.value("count"), [42, 12, 6])
+    np.testing.assert_allclose(mixture.fit(X).weights_, 1 / 3)
+    n_parameters = {"multinomial": 3 * 2 + 2, "bernoulli": 3 * 3 + 2}[observation]
+    np.testing.assert_allclose(mixture.aic(X), -2 * 60 * mixture.score(X) + 2 * n_parameters)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"weights_init": [0.5, 0.6]}, "weights_init must sum to 1"),
+        ({"weights_init": [1.0]}, "weights_init has shape"),
+        ({"weights_init": [-0.5, 1.5]}, "weights_init must not be negative"),
+        ({"precisions_init": np.ones((2, 3))}, "precisions_init has shape"),
+        ({"precisions_init": -np.ones((2, 3, 3))}, "precisions_init must be positive definite"),
+        ({"precisions_init": np.triu(np.ones((2, 3, 3)))}, "precisions_init must be symmetric"),
+        (
+            {"precisions_init": np.ones((2, 3)), "observation": "bernoulli"},
+            "precisions_init is for observation='gaussian' only",
+        ),
+        ({"covariance_type": "tied", "assume_centered": True}, "all components are one"),
+    ],
+)
+def test_what_cannot_begin_says_so(options, message):
+    X = np.random.default_rng(0).integers(0, 2, (30, 3)).astype(float)
+    with pytest.raises(ValueError, match=message):
+        SparseMixture(2, **options).fit(X)
+
+
+# ---------------------------------------------------------------------------- tied covariances
+
+
+@pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])
+def test_one_tied_component_is_a_full_one(estimation):
+    X, _ = groups()
+    full, tied = (
+        SparseMixture(1, covariance_type=shape, estimation=estimation).fit(X)
+        for shape in ("full", "tied")
+    )
+    np.testing.assert_allclose(tied.lower_bound_, full.lower_bound_, rtol=1e-10)
+    np.testing.assert_allclose(tied.covariances_, full.covariances_[0], rtol=1e-9)
+    np.testing.assert_allclose(tied.precisions_, full.precisions_[0], rtol=1e-9)
+    np.testing.assert_allclose(tied.score_samples(X), full.score_samples(X), rtol=1e-9)
+
+
+def test_the_bound_of_tied_components_with_certain_labels_is_the_evidence():
+    X, labels = groups((30, 20, 10))
+    mixture = SparseMixture(
+        3, sparsity_level=1, covariance_type="tied", reg_covar=0, random_state=0
+    ).fit(X)
+    found = mixture.predict(X)
+    assert adjusted_rand_score(labels, found) == 1
+    # By the chain rule, row by row: each is Student's t given the rows before it.
+    prior = mixture.covariance_prior_, mixture.degrees_of_freedom_prior_
+    value, scale, nu, beta = 0.0, prior[0].copy(), prior[1], np.ones(3)
+    means = np.repeat(mixture.mean_prior_[None], 3, axis=0)
+    for x, k in zip(X, found, strict=True):
+        df = nu - 2
+        shape = scale * (beta[k] + 1) / (beta[k] * df)
+        value += multivariate_t(means[k], shape, df).logpdf(x)
+        gap = x - means[k]
+        scale += beta[k] / (beta[k] + 1) * np.outer(gap, gap)
+        means[k] += gap / (beta[k] + 1)
+        beta[k] += 1
+        nu += 1
+    count = np.bincount(found, minlength=3).astype(float)
+    value += mixture._weights.bound(count, mixture._weights.estimate(count))
+    np.testing.assert_allclose(mixture.lower_bound_, value, rtol=1e-8)
+
+
+def test_tied_components_are_merged_and_deleted_by_the_whole_bound():
+    X, labels = groups((60, 60, 60))
+    X = X + np.random.default_rng(1).normal(size=X.shape)
+    for method in ("batch", "memoized"):
+        mixture = SparseMixture(
+            8,
+            covariance_type="tied",
+            weight_concentration_prior_type="dirichlet_process",
+            learning_method=method,
+            reg_covar=0,
+            random_state=0,
+        ).fit(X)
+        assert mixture.n_components_ == 3
+        assert adjusted_rand_score(labels, mixture.predict(X)) == 1
+        assert np.diff(mixture.bound_history_).min() > -1e-9 * abs(mixture.lower_bound_)
+        density = sum(
+            weight * multivariate_normal(mean, mixture.covariances_).pdf(X)
+            for weight, mean in zip(mixture.weights_, mixture.means_, strict=True)
+        )
+        np.testing.assert_allclose(mixture.score_samples(X), np.log(density))
+        rows, of = mixture.sample(2000, random_state=0)
+        gap = rows - mixture.means_[of]
+        np.testing.assert_allclose(np.cov(gap.T), mixture.covariances_, atol=0.5)
