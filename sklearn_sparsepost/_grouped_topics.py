@@ -106,7 +106,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
                     f"{name}={getattr(self, name)!r} is for counts of words, "
                     f"observation={self.observation!r} has none"
                 )
-        observation, judge = self._fit_state.parts if goes_on else self._new_parts(corpus)
+        observation, judge = self._fitted_parts() if goes_on else self._new_parts(corpus)
         return self._put_together(observation, self._sticks(n_documents), corpus.dtype, judge)
 
     def _new_parts(self, corpus):
@@ -119,6 +119,9 @@ class BaseGroupedTopics(BaseVariationalTopics):
         judge = copy(observation)
         judge.estimation = "bayes"
         return observation, judge
+
+    def _fitted_parts(self):
+        return self._observation, self._judge
 
     def _structure(self):
         return {name: getattr(self, name) for name in STRUCTURE}
@@ -236,6 +239,20 @@ class BaseGroupedTopics(BaseVariationalTopics):
         state.parts = model.observation, model.judge
         return state
 
+    def _state_of_fitted(self, model, corpus):
+        """A state whose components are the fitted ones: what one local step under them finds."""
+        if _wants_words(self):
+            return super()._state_of_fitted(model, corpus)
+        globals_ = self._globals(self._observation, corpus.dtype, model.documents)
+        globals_.axes, globals_.scratch = model.axes, model.scratch
+        stats = model.empty_stats()
+        for part, _ in corpus.map(model.local_step, globals_):
+            stats.add(part)
+        seed, learned = self._new_seed(), self._learned_to_go_on()
+        state = self._state_of(stats, seed, learned, self.topic_weights_.dtype)
+        state.parts = model.observation, model.judge
+        return self._count_passes(state)
+
     def _serves(self, kept, mark):
         return super()._serves(kept, mark) if _wants_words(self) else self._streams(kept)
 
@@ -246,13 +263,14 @@ class BaseGroupedTopics(BaseVariationalTopics):
         found = {"_fitted_as": self._structure()}
         if _wants_words(self):
             return {**found, **super()._attributes_of_topics(state, order)}
-        observation = state.parts[0]
+        observation, judge = state.parts
         stats = state.stats if order is None else state.stats.reorder(order)
         with single_blas():
             described = observation.attributes(observation.estimate(stats))
         found |= {f"{name}_": value.astype(state.dtype) for name, value in described.items()}
         found |= {f"{name}_": value for name, value in observation.priors().items()}
-        found |= {"_observation": observation, "_estimate_names": tuple(described)}
+        found |= {"_observation": observation, "_judge": judge}
+        found["_estimate_names"] = tuple(described)
         return {**found, **self._attributes_of_passes(state), "_fit_state": state.slim()}
 
     # ------------------------------------------------------------------ using a fitted model
@@ -263,20 +281,26 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
     def _map_groups(self, step, X, groups, *, key=None, **options):
         """Make a step on all groups, in double; returns what each chunk gave and the grouping."""
-        observation, dtype = self._observation, np.dtype(np.float64)
-        asked = self._fitted_as["observation"]
-        corpus, grouping = self._grouped(X, groups, asked, dtype=dtype)
-        estimates = observation.from_attributes(self._attributes())
+        dtype = np.dtype(np.float64)
+        corpus, grouping = self._grouped(X, groups, self._fitted_as["observation"], dtype=dtype)
+        documents = self._documents(self.doc_topic_prior_)
+        globals_ = self._globals(self._observation, dtype, documents, **options)
+        return list(corpus.map(step, globals_, key)), grouping
+
+    def _globals(self, observation, dtype, documents, **options):
+        """What local steps read, from the attributes."""
         with single_blas():
-            globals_ = Globals(
+            estimates = observation.from_attributes(self._attributes())
+            return Globals(
                 observation=observation,
-                documents=self._documents(self.doc_topic_prior_),
+                documents=documents,
                 table=observation.item_table(estimates, dtype),
                 point_table=observation.table(estimates, dtype, point=True),
                 alpha=self.doc_topic_prior_,
+                track=None,
+                keeps_local=False,
                 **options,
             )
-        return list(corpus.map(step, globals_, key)), grouping
 
     def transform(self, X, groups=None):
         """Infer the topic weights of documents, or of groups of rows.
@@ -459,10 +483,13 @@ class BaseGroupedTopics(BaseVariationalTopics):
             _refuse_groups(groups)
             return super().bound(X)
         corpus, _ = self._grouped(X, groups, self._fitted_as["observation"])
-        observation, judge = self._fit_state.parts
+        observation, judge = self._fitted_parts()
         documents = self._sticks(corpus.n_samples)
         model = self._put_together(observation, documents, corpus.dtype, judge)
-        return self._bound_of(model.resized(self._n_features_out), self._fit_state, corpus)
+        model = model.resized(self._n_features_out)
+        state = getattr(self, "_fit_state", None)  # a callback may have restored another pass
+        state = self._state_of_fitted(model, corpus) if state is None else state
+        return self._bound_of(model, state, corpus)
 
     def sample(self, n_samples=1, *, doc_length=100, random_state=None):
         """Draw documents, or groups of rows, from the fitted model.

@@ -15,11 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsepost import SparseHDP, SparseMixture
+from sklearn_sparsepost._learning import topic_moves
 from sklearn_sparsepost._learning.loops import batch_pass, memoized_pass
 from sklearn_sparsepost._models.gaussian import AxisGaussian, FullGaussian
 from sklearn_sparsepost._models.grouped import N_FOLDS, deal_rows, row_shares
 from sklearn_sparsepost._models.sticks import StickDocuments
 from sklearn_sparsepost._run import chunks
+from sklearn_sparsepost.callbacks import EarlyStopping, HeldoutMonitor
 from sklearn_sparsepost.models import (
     Admixture,
     Corpus,
@@ -337,6 +339,41 @@ def test_bound_of_the_training_data_continues_the_history(data):
     X, groups = data
     made = hdp(6, max_iter=30, tol=0, restarts=0).fit(X, groups=groups)
     np.testing.assert_allclose(made.bound(X, groups), made.bound_history_[-1], rtol=1e-4)
+
+
+def test_callbacks_know_groups(data):
+    X, groups = data
+    other, others = draw_groups(20, seed=5)[:2]
+    monitor = HeldoutMonitor(other, groups=others)
+    # The first pass is the best by far: nothing is a gain.
+    stopping = EarlyStopping(other, groups=others, patience=2, min_delta=1e3)
+    made = hdp(10, max_iter=20, tol=0).set_callbacks(monitor, stopping).fit(X, groups=groups)
+    assert made.n_iter_ <= len(monitor.get_logs()) == 3
+    scores = [row["score"] for row in stopping.get_logs()]
+    assert made.score(other, groups=others) == max(scores)
+    # What was restored goes on by its attributes alone.
+    assert np.isfinite(made.bound(X, groups))
+    made.set_callbacks().partial_fit(other, groups=others)
+    made.set_params(warm_start=True, max_iter=5).fit(X, groups=groups)
+    assert made.score(other, groups=others) > max(scores) - 0.1
+
+
+def test_few_targets_of_deletes_where_statistics_are_large(data, monkeypatch):
+    X, groups = data
+    sizes = []
+
+    def noted(model, corpus, state, targets, bound):
+        sizes.append(len(targets))
+        return topic_moves.delete_topics(model, corpus, state, targets, bound)
+
+    monkeypatch.setattr("sklearn_sparsepost._learning.moves.delete_topics", noted)
+    made = hdp(10, max_iter=6, tol=0)
+    made.fit(X, groups=groups)
+    assert max(sizes) > 1
+    monkeypatch.setattr(topic_moves, "TARGET_BYTES", 1)
+    sizes.clear()
+    made.fit(X, groups=groups)
+    assert max(sizes) == 1
 
 
 def test_rows_that_are_drawn(data):
