@@ -59,6 +59,15 @@ def load(name):
     return judge().train_test(X, N_TEST[name], seed=0)
 
 
+def _photographs(part):
+    """Grey photographs `bsds500/<part>/*.jpg`, in [0, 1], one after another."""
+    from PIL import Image
+
+    folder = _folder("SPARSEPOST_DATA", "data", f"bsds500/{part}/*.jpg") / "bsds500" / part
+    for path in sorted(folder.glob("*.jpg")):
+        yield np.asarray(Image.open(path).convert("L"), dtype=np.float32) / 255
+
+
 def patches(part, n_patches=None, size=8, stride=4, seed=0):
     """Grey patches of the photographs `bsds500/<part>/*.jpg`, in [0, 1], their means removed.
 
@@ -78,12 +87,8 @@ def patches(part, n_patches=None, size=8, stride=4, seed=0):
     X : ndarray of shape (n_patches, size * size), float32
         The patches.
     """
-    from PIL import Image
-
-    folder = _folder("SPARSEPOST_DATA", "data", f"bsds500/{part}/*.jpg") / "bsds500" / part
     found = []
-    for path in sorted(folder.glob("*.jpg")):
-        image = np.asarray(Image.open(path).convert("L"), dtype=np.float32) / 255
+    for image in _photographs(part):
         windows = np.lib.stride_tricks.sliding_window_view(image, (size, size))
         found.append(windows[::stride, ::stride].reshape(-1, size * size))
     X = np.concatenate(found)
@@ -146,6 +151,36 @@ def rows(name):
         far = rng.random(n_rows) < 0.01
         X[far] = 60 * rng.standard_normal((far.sum(), n_features))
     return X[:6000], X[6000:]
+
+
+def patches_by_image(part, n_each, size=8, seed=0):
+    """As many patches of each photograph, from anywhere in it, and which photograph each is of.
+
+    Parameters
+    ----------
+    part : {"train", "val"}
+        Which photographs.
+    n_each : int
+        How many patches of each.
+    size : int, default=8
+        Width of a patch in pixels.
+    seed : int, default=0
+        Of the draws.
+
+    Returns
+    -------
+    X : ndarray of shape (n_photographs * n_each, size * size), float32
+        The patches, their means removed.
+    groups : ndarray of shape (n_photographs * n_each,)
+        The numbers of the photographs.
+    """
+    rng, found = np.random.default_rng(seed), []
+    for image in _photographs(part):
+        windows = np.lib.stride_tricks.sliding_window_view(image, (size, size))
+        rows, columns = (rng.integers(n, size=n_each) for n in windows.shape[:2])
+        found.append(windows[rows, columns].reshape(n_each, size * size))
+    X = np.concatenate(found)
+    return X - X.mean(axis=1, keepdims=True), np.repeat(np.arange(len(found)), n_each)
 
 
 def write_mapped(folder, name=MAPPED):

@@ -486,6 +486,52 @@ def mixture_start(corpus, n_topics, method, *, options=None, passes=10, seed=0):
     return {"score": model.score(X_test), "first_seconds": seconds[0], "seconds": seconds[1]}
 
 
+def patches_by_image(corpus, n_topics, method, *, n_each=500, options=None, seed=0, threads=1):
+    """Train zero-mean Gaussians on patches of photographs, with weights for each or for all.
+
+    Parameters
+    ----------
+    corpus : str
+        Must be "bsds500".
+    n_topics : int
+        Number of components to begin with.
+    method : {"hdp", "mixture"}
+        SparseHDP with photographs as groups, or SparseMixture with a Dirichlet process.
+    n_each : int, default=500
+        Patches of each photograph.
+    options : dict, default=None
+        Of the estimator.
+    seed, threads : int
+        The seed, and workers.
+
+    Returns
+    -------
+    result : dict
+        Passes, seconds, components, and the log-likelihood of a patch of other photographs: given
+        four fifths of its photograph for "hdp".
+    """
+    from sklearn_sparsepost import SparseHDP, SparseMixture
+
+    assert corpus == "bsds500"
+    X, groups = corpora.patches_by_image("train", n_each)
+    X_test, groups_test = corpora.patches_by_image("val", n_each, seed=1)
+    options = {"assume_centered": True, "max_iter": 25, "tol": 0, **(options or {})}
+    options |= {"random_state": seed, "n_jobs": threads}
+    if method == "hdp":
+        model, beside = SparseHDP(n_topics, observation="gaussian", **options), {"groups": groups}
+        beside_test = {"groups": groups_test}
+    else:
+        kind = "dirichlet_process"
+        model = SparseMixture(n_topics, weight_concentration_prior_type=kind, **options)
+        beside, beside_test = {}, {}
+    begun = perf_counter()
+    model.fit(X, **beside)
+    row = {"passes": model.n_iter_, "seconds": perf_counter() - begun}
+    row["score"] = float(model.score(X_test, **beside_test))
+    row["n_topics"] = int(model.n_components_)
+    return {"checkpoints": [row], "n_samples": len(X), "peak_bytes": peers.peak_bytes()}
+
+
 def responsibilities(corpus, n_topics, method, *, n_samples, dtype, passes=5, threads=1):
     """How far L-sparse responsibilities are from dense ones, the components being the same.
 
@@ -632,6 +678,7 @@ KINDS = {
     "transform": transform,
     "mixture": mixture,
     "mixture_start": mixture_start,
+    "patches by image": patches_by_image,
     "responsibilities": responsibilities,
     "machine": machine,
 }

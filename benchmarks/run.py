@@ -314,6 +314,7 @@ def topics_found(quick=False):
                 spec = {"kind": "curve", "method": method, "options": options, "seed": seed}
                 spec |= {"corpus": corpus, "n_topics": k, "budget": budget}
                 found.append((f"topics found/{corpus}-{k}/{label}, seed {seed}", spec))
+    found.extend(patches_by_image(quick))
     for k in (20,) if quick else (50, 100):
         for init in ("k-means++", "random"):
             spec = {
@@ -323,6 +324,23 @@ def topics_found(quick=False):
                 "options": {"init": init, "restarts": 0},
             }
             found.append((f"topics found/bars-{k}/{init}", {**spec, "seeds": 1 if quick else 5}))
+    return found
+
+
+def patches_by_image(quick=False):
+    """The measurements of Gaussians with weights for each photograph, as :func:`experiments`."""
+    found = []
+    k, n_each = (20, 50) if quick else (100, 500)
+    for method, kind in (("hdp", "HDP"), ("mixture", "Dirichlet process")):
+        for estimation in ("bayes", "map"):
+            for moves in (True, False):
+                label = f"{kind}, {estimation}{'' if moves else ', no moves'}"
+                options = {"estimation": estimation, "moves": moves}
+                options |= {"max_iter": 3} if quick else {}
+                for seed in range(1 if quick else 3):
+                    spec = {"kind": "patches by image", "corpus": "bsds500", "n_topics": k}
+                    spec |= {"method": method, "n_each": n_each, "options": options, "seed": seed}
+                    found.append((f"patches by image/bsds500-{k}/{label}, seed {seed}", spec))
     return found
 
 

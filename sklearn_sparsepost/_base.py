@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_sparsepost._checks import check_counts
@@ -16,7 +17,7 @@ from sklearn_sparsepost._run.threads import settled_as_before
 from sklearn_sparsepost._version import __version__
 
 # scikit-learn's private helpers are imported here and in `_checks`, and nowhere else.
-__all__ = ["BaseSparsePosterior", "_fit_context", "check_is_fitted"]
+__all__ = ["BaseSparsePosterior", "_fit_context", "_get_output_config", "check_is_fitted"]
 
 # The largest integer up to which float32 is exact.
 FLOAT32_EXACT = 2**24

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import _param_validation as param_validation
 from sklearn.utils import check_array
+from sklearn.utils.validation import _check_sample_weight
 
 StrOptions = param_validation.StrOptions
 
@@ -237,15 +238,35 @@ def check_topics(components, name="components"):
     return topics
 
 
-def fingerprint(X, weight=None):
+def check_values(X):
+    """Refuse real data that have no finite square; without a copy if there is nothing to refuse."""
+    most = MOST_VALUE[X.dtype]
+    if X.max() > most or X.min() < -most:
+        row = int(np.flatnonzero((np.abs(X) > most).any(axis=1))[0])
+        raise ValueError(
+            f"row {row} of X holds a value beyond {most:g} in size, too large for the squares "
+            f"of {X.dtype}: scale the data"
+        )
+
+
+def weighted_mean(values, sample_weight):
+    """Mean of the values of some rows, weighted if there are weights, which are checked."""
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(
+            sample_weight, values, dtype=np.float64, ensure_non_negative=True
+        )
+    return float(np.average(values, weights=sample_weight))
+
+
+def fingerprint(X, *beside):
     """A hash of all bytes of some data: tells whether a fit goes on with those it was started on.
 
     Parameters
     ----------
     X : ndarray, csr_matrix or csr_array
         The data; equal values of another type, or in another order, are other data.
-    weight : ndarray of shape (n_samples,), default=None
-        Weights of the rows.
+    *beside : ndarray or None
+        What belongs to the rows, such as their weights.
 
     Returns
     -------
@@ -254,7 +275,7 @@ def fingerprint(X, weight=None):
     """
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     found = hashlib.sha1(repr(X.shape).encode(), usedforsecurity=False)
-    for part in parts if weight is None else (*parts, weight):
+    for part in (*parts, *(held for held in beside if held is not None)):
         found.update(part.dtype.str.encode())
         step = max(1, HASHED // max(1, part[:1].nbytes))
         for first in range(0, len(part), step):  # of a map or a view no more than that in memory

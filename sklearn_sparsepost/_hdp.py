@@ -6,20 +6,23 @@ import numpy as np
 
 from sklearn_sparsepost._checks import PRIOR
 from sklearn_sparsepost._docs import with_shared_texts
+from sklearn_sparsepost._grouped_topics import BaseGroupedTopics
 from sklearn_sparsepost._learning.loops import STREAM_SIZE
 from sklearn_sparsepost._learning.topic_moves import TRIED
 from sklearn_sparsepost._models.discrete import Multinomial
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._models.sticks import StickDocuments, stick_weights
-from sklearn_sparsepost._topic_variational import BaseVariationalTopics
 
 MOVES = ("merge", "delete")
 
 
 @with_shared_texts
-class SparseHDP(BaseVariationalTopics):
+class SparseHDP(BaseGroupedTopics):
     """Hierarchical Dirichlet process topic model whose number of topics is found.
+
+    Of words in documents, or of Gaussians and rows in groups: patches of images, purchases of
+    customers.
 
     Documents share topics whose weights over the corpus are learned, by sticks of a Dirichlet
     process with a full posterior and a surrogate bound that prefers no topic to an empty one
@@ -38,9 +41,16 @@ class SparseHDP(BaseVariationalTopics):
         The most topics that a distinct word of a document may keep, L. None, or K and more, is
         the dense posterior.
 
+    observation : {"multinomial", "gaussian"} or callable, default="multinomial"
+        What data look like inside a topic: counts, where each row of `X` is a document; or real
+        vectors, where each row of `X` is an observation and :meth:`fit` is told which group it
+        belongs to. A callable ``observation(estimator, X, sample_weight)`` returns a model of rows
+        of your own, an :class:`~sklearn_sparsepost.observations.Observation`; `sample_weight` is
+        None. What is said of documents here is true of groups, and of words of their rows.
+
     estimation : {"bayes", "map"}, default="map"
-        What documents read of the topics: exp(E[log phi]) of posteriors, as in [1]_, or their
-        modes in the basis of log-probabilities, as in :class:`SparseLDA`.
+        What documents read of the topics: expected logarithms under posteriors, as in [1]_, or
+        their modes, as in :class:`SparseLDA` and :class:`SparseMixture`.
 
     doc_concentration : float, default=0.5
         Dirichlet mass of the topic weights of a document, alpha in the paper: the larger, the more
@@ -51,7 +61,30 @@ class SparseHDP(BaseVariationalTopics):
         more topics there are.
 
     topic_word_prior : float or array-like of shape (n_features,), default=None
-        Dirichlet prior of the topics' words: one value, or one a word. By default 0.1.
+        Dirichlet prior of the topics' words: one value, or one a word. By default 0.1. Not for
+        rows in groups.
+
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Covariances of the Gaussians; "tied" is one full covariance for all topics.
+
+    assume_centered : bool, default=False
+        Whether the Gaussians have zero mean, as fits image patches without their means.
+
+    mean_precision_prior : float, default=None
+        How many rows the prior of a Gaussian's mean is worth. By default 1.
+
+    mean_prior : array-like of shape (n_features,), default=None
+        Mean of the prior of the means. By default the mean of `X`.
+
+    degrees_of_freedom_prior : float, default=None
+        Degrees of freedom of the prior of the precisions. By default `n_features`.
+
+    covariance_prior : float or array-like, default=None
+        Scale of the prior of the covariances: (n_features, n_features) if "full" or
+        "tied", (n_features,) if "diag", a number if "spherical". By default the covariance of `X`.
+
+    reg_covar : float, default=1e-6
+        Added to the variances of Gaussians.
 
     {learning_method}
 
@@ -63,7 +96,8 @@ class SparseHDP(BaseVariationalTopics):
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
-        The first topics, as for :class:`SparseLDA`.
+        The first topics, as for :class:`SparseLDA`. Of rows in groups, each begins in the nearest
+        of K rows that k-means++ draws, or of K random ones, or of those given here.
 
     {n_batches}
 
@@ -101,7 +135,8 @@ class SparseHDP(BaseVariationalTopics):
         Compute the bound every so many passes, 0 for never; moves need it after every pass.
 
     sparse_output : bool, default=False
-        Whether :meth:`transform` returns CSR with a document's active topics only.
+        Whether :meth:`transform` returns CSR with a document's active topics only, and
+        :meth:`predict_proba` CSR with L entries a row.
 
     {warm_start}
 
@@ -118,11 +153,12 @@ class SparseHDP(BaseVariationalTopics):
         Number of topics found.
 
     components_ : ndarray of shape (`n_components_`, n_features)
-        Dirichlet parameters lambda of the topics, the largest topic first: prior plus expected
-        counts. After a :meth:`partial_fit` they are put together when they are first read.
+        Of words only. Dirichlet parameters lambda of the topics, the largest topic first: prior
+        plus expected counts. After a :meth:`partial_fit` they are put together when they are first
+        read.
 
     topic_word_distr_ : ndarray of shape (`n_components_`, n_features)
-        The topics' expected word probabilities; rows sum to 1.
+        Of words only. The topics' expected word probabilities; rows sum to 1.
 
     topic_weights_ : ndarray of shape (`n_components_`,)
         Expected weights of the topics over the corpus, E[beta]. They sum to less than 1: the rest
@@ -135,7 +171,15 @@ class SparseHDP(BaseVariationalTopics):
         `doc_concentration` times `topic_weights_`.
 
     topic_word_prior_ : float or ndarray of shape (n_features,)
-        The prior of the topics' words in use.
+        Of words only. The prior of the topics' words in use.
+
+    means_, covariances_, precisions_cholesky_, degrees_of_freedom_, mean_precision_ : ndarray
+        Of Gaussians only, the largest topic first: as of :class:`SparseMixture`. A model of your
+        own has the attributes that it names.
+
+    mean_precision_prior_, mean_prior_, degrees_of_freedom_prior_, \
+            covariance_prior_ : float or ndarray
+        The priors of Gaussians, as given or by default; those that the model has.
 
     bound_history_ : ndarray of shape (`n_iter_`,)
         Surrogate evidence lower bound of the training data after each pass and its moves, in nats;
@@ -160,6 +204,7 @@ class SparseHDP(BaseVariationalTopics):
     See Also
     --------
     SparseLDA : Topics whose number is given.
+    SparseMixture : One set of weights for all rows.
 
     References
     ----------
@@ -174,10 +219,23 @@ class SparseHDP(BaseVariationalTopics):
     >>> hdp = SparseHDP(n_components=30, random_state=0).fit(X)
     >>> hdp.n_components_
     10
+
+    Gaussians, and rows in groups:
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(np.arange(40), 25)
+    >>> centres = np.where(rng.random(1000) < 0.1 + 0.8 * (groups % 2), 8, 0)
+    >>> rows = rng.normal(size=(1000, 2)) + centres[:, None]
+    >>> hdp = SparseHDP(n_components=10, observation="gaussian", random_state=0)
+    >>> hdp.fit(rows, groups=groups).n_components_
+    2
+    >>> hdp.transform(rows, groups).shape, hdp.predict_proba(rows, groups).shape
+    ((40, 2), (1000, 2))
     """
 
     _parameter_constraints: dict = {
-        **BaseVariationalTopics._parameter_constraints,
+        **BaseGroupedTopics._parameter_constraints,
         "doc_concentration": [PRIOR],
         "topic_concentration": [PRIOR],
         "moves": ["boolean", list, tuple, set],
@@ -188,10 +246,18 @@ class SparseHDP(BaseVariationalTopics):
         n_components=100,
         *,
         sparsity_level=8,
+        observation="multinomial",
         estimation="map",
         doc_concentration=0.5,
         topic_concentration=10.0,
         topic_word_prior=None,
+        covariance_type="full",
+        assume_centered=False,
+        mean_precision_prior=None,
+        mean_prior=None,
+        degrees_of_freedom_prior=None,
+        covariance_prior=None,
+        reg_covar=1e-6,
         learning_method="memoized",
         moves=True,
         init="k-means++",
@@ -215,10 +281,18 @@ class SparseHDP(BaseVariationalTopics):
     ):
         self.n_components = n_components
         self.sparsity_level = sparsity_level
+        self.observation = observation
         self.estimation = estimation
         self.doc_concentration = doc_concentration
         self.topic_concentration = topic_concentration
         self.topic_word_prior = topic_word_prior
+        self.covariance_type = covariance_type
+        self.assume_centered = assume_centered
+        self.mean_precision_prior = mean_precision_prior
+        self.mean_prior = mean_prior
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.reg_covar = reg_covar
         self.learning_method = learning_method
         self.moves = moves
         self.init = init
@@ -252,8 +326,6 @@ class SparseHDP(BaseVariationalTopics):
                 "topic_word_prior has one row a topic, but topics may come and go: give one value, "
                 "or one a word"
             )
-        if n_documents is None:
-            n_documents = STREAM_SIZE if self.total_samples is None else self.total_samples
         return self._stick_admixture(n_documents, beta, n_features, dtype)
 
     def _stick_admixture(self, n_documents, beta, n_features, dtype):
@@ -263,6 +335,8 @@ class SparseHDP(BaseVariationalTopics):
 
     def _sticks(self, n_documents):
         """Documents whose prior is learned, of as many topics as there are to begin with."""
+        if n_documents is None:
+            n_documents = STREAM_SIZE if self.total_samples is None else self.total_samples
         return StickDocuments(
             self.doc_concentration,
             self.topic_concentration,
@@ -301,6 +375,7 @@ class SparseHDP(BaseVariationalTopics):
 
     def _check_goes_on(self):
         """Topics come and go, but whoever goes on must want to have begun with as many."""
+        self._check_structure()
         if self.n_components != self._begun_with:
             raise ValueError(
                 f"n_components={self.n_components}, but what is to go on was fitted with "

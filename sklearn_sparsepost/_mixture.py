@@ -1,14 +1,13 @@
 """SparseMixture: mixtures whose responsibilities have at most L non-zeros (paper 000)."""
 
 import warnings
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
 from sklearn_sparsepost._base import _fit_context
 from sklearn_sparsepost._checks import (
     MOST_INTEGER,
-    MOST_PRIOR,
     PRIOR,
     Interval,
     StrOptions,
@@ -17,16 +16,15 @@ from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._mixture_estimator import BaseMixture
 from sklearn_sparsepost._models.mixture import Mixture
-from sklearn_sparsepost._models.observation import Observation
-from sklearn_sparsepost._models.priors import discrete_observation, gaussian_observation
+from sklearn_sparsepost._models.priors import GAUSSIAN_PARAMETERS
 from sklearn_sparsepost._models.weights import DirichletWeights, ProcessWeights
 from sklearn_sparsepost._run.streams import STREAM_INIT
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts.rows import (
     check_given,
-    data_moments,
     first_responsibilities,
     given_means,
+    new_observation,
     with_given,
 )
 
@@ -282,21 +280,15 @@ class SparseMixture(BaseMixture):
 
     _parameter_constraints: dict = {
         **BaseMixture._parameter_constraints,
+        **GAUSSIAN_PARAMETERS,
         "n_neighbors": [None, Interval(Integral, 1, None, closed="left")],
         "observation": [StrOptions({"gaussian", "multinomial", "bernoulli"}), callable],
-        "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
-        "assume_centered": ["boolean"],
         "estimation": [StrOptions({"bayes", "map", "ml"})],
         "weight_concentration_prior_type": [
             StrOptions({"dirichlet_distribution", "dirichlet_process"})
         ],
         "weight_concentration_prior": [None, PRIOR],
-        "mean_precision_prior": [None, PRIOR],
-        "mean_prior": [None, "array-like"],
-        "degrees_of_freedom_prior": [None, PRIOR],
-        "covariance_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "feature_prior": [None, PRIOR, "array-like"],
-        "reg_covar": [Interval(Real, 0, MOST_PRIOR, closed="both")],
         "moves": ["boolean"],
         "init_params": [
             StrOptions({"agglomerative", "k-means++", "kmeans", "random_from_data", "random"})
@@ -382,28 +374,6 @@ class SparseMixture(BaseMixture):
 
     # ------------------------------------------------------------------ data and models
 
-    def _new_observation(self, corpus):
-        """The observation model, its priors from the data where they are not given."""
-        if callable(self.observation):
-            found = self.observation(self, corpus.X, corpus.weight)
-            if not isinstance(found, Observation):
-                raise ValueError(
-                    f"observation={self.observation!r} must return an instance of "
-                    f"sklearn_sparsepost.observations.Observation, got {found!r}"
-                )
-            return found
-        if self.observation == "gaussian":
-            moments = data_moments(corpus, self.assume_centered, self.covariance_type)
-            return gaussian_observation(
-                self.get_params(deep=False),
-                *moments,
-                n_samples=corpus.n_samples,
-                dtype=corpus.dtype,
-            )
-        return discrete_observation(
-            self.observation, self.estimation, self.feature_prior, corpus.X.shape[1]
-        )
-
     def _new_weights(self):
         given = self.weight_concentration_prior
         prior = 1.0 / self.n_components if given is None else float(given)
@@ -414,7 +384,7 @@ class SparseMixture(BaseMixture):
 
     def _new_parts(self, corpus):
         """The observation model and that of the weights."""
-        return self._new_observation(corpus), self._new_weights()
+        return new_observation(self, corpus), self._new_weights()
 
     def _model(self, dtype, n_components, n_rows=np.inf, parts=None):
         """A model of given parts, by default the fitted ones, for so many rows a pass."""
@@ -523,7 +493,7 @@ class SparseMixture(BaseMixture):
         if name != "observation" or not callable(self.observation):
             return False
         fitted = callable(self._fitted_as[name])
-        return fitted and type(self._new_observation(corpus)) is type(self._observation)
+        return fitted and type(new_observation(self, corpus)) is type(self._observation)
 
     def _rows_per_step(self, n_samples):
         """How many rows pass between two global steps."""

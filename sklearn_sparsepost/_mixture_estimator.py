@@ -7,7 +7,7 @@ from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sklearn_sparsepost._base import check_is_fitted
-from sklearn_sparsepost._checks import MOST_VALUE, check_count
+from sklearn_sparsepost._checks import check_count, check_values, weighted_mean
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.mixture import infer_rows, row_likelihoods
 from sklearn_sparsepost._run.dispatch import Corpus
@@ -35,23 +35,13 @@ class BaseMixture(DensityMixin, BaseVariational):
             return self._validate_counts(X, reset=reset, dtype=dtype)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
         if observation == "gaussian":
-            self._check_values(X)
+            check_values(X)
         if observation == "bernoulli":
             other = (X != 0) & (X != 1)
             if other.any():
                 row = int(np.flatnonzero(other.any(axis=1))[0])
                 raise ValueError(f"X must hold 0 and 1 only, row {row} holds something else")
         return X, X.dtype
-
-    def _check_values(self, X):
-        """Refuse what has no finite square; without a copy if there is nothing to refuse."""
-        most = MOST_VALUE[X.dtype]
-        if X.max() > most or X.min() < -most:
-            row = int(np.flatnonzero((np.abs(X) > most).any(axis=1))[0])
-            raise ValueError(
-                f"row {row} of X holds a value beyond {most:g} in size, too large for the squares "
-                f"of {X.dtype}: scale the data"
-            )
 
     def _corpus(self, X, dtype, sample_weight=None):
         if sample_weight is not None:
@@ -197,12 +187,7 @@ class BaseMixture(DensityMixin, BaseVariational):
         score : float
             Nats a row.
         """
-        scores = self.score_samples(X)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, scores, dtype=np.float64, ensure_non_negative=True
-            )
-        return float(np.average(scores, weights=sample_weight))
+        return weighted_mean(self.score_samples(X), sample_weight)
 
     def _n_parameters(self):
         """Number of free parameters, weights included."""

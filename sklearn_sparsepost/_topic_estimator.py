@@ -45,7 +45,8 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _learns_word_prior(self):
         return isinstance(self.topic_word_prior, str)
 
-    def _check_corpus(self, X):
+    def _check_corpus(self, X, depth=4):
+        """Refuse data without counts; a warning is of who is `depth` calls above."""
         if not X.nnz:
             raise ValueError("X has no counts: every document is empty")
         if self.n_components > X.shape[0]:
@@ -53,7 +54,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 f"n_components={self.n_components} is more than the {X.shape[0]} documents: "
                 "some topics will stay empty",
                 UserWarning,
-                stacklevel=4,  # past the validation that wraps `fit`
+                stacklevel=depth,  # past the validation that wraps `fit`
             )
 
     def _check_goes_on(self):

@@ -67,19 +67,22 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         ValueError
             If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
         """
+        return self._fit(X)
+
+    def _fit(self, X, groups=None):
+        """Make the passes of a fit."""
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "n_iter_")
-            X, dtype = self._validate_counts(X, reset=not goes_on)
+            corpus = self._new_corpus(X, groups, reset=not goes_on)
             if goes_on:
                 self._check_goes_on()
-            model = self._model(X.shape[1], dtype, X.shape[0])
+            model = self._model_of(corpus, corpus.n_samples, goes_on)
             if goes_on:
                 model = model.resized(self._n_features_out)
-            self._check_corpus(X)
-            self._check_counts(X)
-            corpus = Corpus(X, dtype, self.n_jobs)
+            self._check_corpus(corpus.X, 5)
+            self._check_counts(corpus.X)
             states = self._states(model, corpus, goes_on)
-            self._run_passes(X, states, self._one_pass(model, corpus), reached)
+            self._run_passes(corpus.X, states, self._one_pass(model, corpus), reached)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -108,18 +111,21 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         ValueError
             As for :meth:`fit`; or if `n_components` is not the number of the fitted topics.
         """
+        return self._partial_fit(X)
+
+    def _partial_fit(self, X, groups=None):
+        """Make a step on a batch."""
         with self._whole_passes():
             begins = not hasattr(self, "n_iter_")
-            X, dtype = self._validate_counts(X, reset=begins)
+            corpus = self._new_corpus(X, groups, reset=begins)
             if not begins:
                 self._check_goes_on()
-            model = self._model(X.shape[1], dtype)
+            model = self._model_of(corpus, None, not begins)
             if not begins:
                 model = model.resized(self._n_features_out)
-            self._check_counts(X)
-            corpus = Corpus(X, dtype, self.n_jobs)
+            self._check_counts(corpus.X)
             if begins:
-                self._check_corpus(X)
+                self._check_corpus(corpus.X, 5)
                 state = self._begin(model, corpus, self._new_seed())
             elif corpus.is_empty:
                 return self
@@ -129,13 +135,27 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             self._stream(model, corpus, state, begins)
         return self
 
+    def _new_corpus(self, X, groups=None, *, reset):
+        """The checked data; a model of words has no groups."""
+        X, dtype = self._validate_counts(X, reset=reset)
+        return Corpus(X, dtype, self.n_jobs)
+
+    def _model_of(self, corpus, n_documents, goes_on):
+        """The model of some data, of so many documents; None of a stream."""
+        return self._model(corpus.X.shape[1], corpus.dtype, n_documents)
+
     def _check_counts(self, X):
         """Raise an error if these counts cannot be learned from."""
 
     def _admixture(self, documents, beta, n_features, dtype, judge=None):
         """The model of given documents and a given prior of topics."""
+        words = Multinomial(self.estimation, compact_prior(beta), n_features)
+        return self._put_together(words, documents, dtype, judge)
+
+    def _put_together(self, observation, documents, dtype, judge=None):
+        """The model of given parts."""
         return Admixture(
-            Multinomial(self.estimation, compact_prior(beta), n_features),
+            observation,
             documents,
             len(documents.alpha),
             dtype=dtype,
@@ -215,6 +235,13 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         return {
             "components_": Lazy(partial(_in_order, found, order), state.dtype),
             "topic_word_prior_": beta if beta.ndim else float(beta),
+            **self._attributes_of_passes(state),
+        }
+
+    @staticmethod
+    def _attributes_of_passes(state):
+        """The attributes that say what passes were made."""
+        return {
             "bound_history_": np.array(state.history),
             "restart_acceptance_": np.array([_acceptance(report) for report in state.reports]),
             "n_iter_": state.n_passes,
@@ -247,10 +274,13 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         model, learned = self._fitted_model(X.shape[1], dtype)
         model = model.resized(self._n_features_out)
         state = FitState(_stats_of(model, self._fitted_counts()), learned=learned)
+        return self._bound_of(model, state, Corpus(X, dtype, self.n_jobs))
+
+    @staticmethod
+    def _bound_of(model, state, corpus):
+        """The bound of some data under the globals of a state."""
         total = model.empty_stats()
-        for stats, _ in Corpus(X, dtype, self.n_jobs).map(
-            model.local_step, model.globals_of(state), state.key
-        ):
+        for stats, _ in corpus.map(model.local_step, model.globals_of(state), state.key):
             total.add(stats)
         return model.bound(state, total)
 
@@ -272,6 +302,8 @@ def _stats_of(model, counts):
 def _stored_as(model, state):
     """The state with its counts kept as the model does: a stream forgets, and a fit does not."""
     arrays = state.stats.arrays
+    if "feature_counts" not in arrays:
+        return state  # rows, not words
     arrays["feature_counts"] = model.observation.stored(arrays["feature_counts"])
     return state
 

@@ -69,7 +69,7 @@ class BaseVariational(BaseSparsePosterior):
 
     def _begin(self, model, corpus, seed):
         state = self._new_state(model, corpus, seed)
-        state.fingerprint = fingerprint(corpus.X, corpus.weight)
+        state.fingerprint = fingerprint(corpus.X, corpus.weight, corpus.groups)
         return state
 
     def _one_pass(self, model, corpus, moves=False):
@@ -135,7 +135,7 @@ class BaseVariational(BaseSparsePosterior):
 
     def _state_to_go_on(self, model, corpus):
         """The kept state; of other data without what belongs to the batches."""
-        mark = fingerprint(corpus.X, corpus.weight)
+        mark = fingerprint(corpus.X, corpus.weight, corpus.groups)
         kept = getattr(self, "_fit_state", None)
         if kept is None or not self._serves(kept, mark):
             kept = self._state_of_fitted(model, corpus)

@@ -225,6 +225,9 @@ class HeldoutMonitor(_Monitor):
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Held-out rows, as the estimator is given rows; in a pipeline, as they reach the estimator.
 
+    groups : array-like of shape (n_samples,), default=None
+        Which group each row belongs to, of an estimator that wants to know.
+
     every : int, default=1
         Evaluate after every so many passes of a fit.
 
@@ -247,12 +250,13 @@ class HeldoutMonitor(_Monitor):
     True
     """
 
-    def __init__(self, X, *, every=1):
+    def __init__(self, X, *, groups=None, every=1):
         super().__init__(every)
         self.X = X
+        self.groups = groups
 
     def _measure(self, fitted_estimator):
-        return {"score": float(fitted_estimator.score(self.X))}
+        return {"score": _score(fitted_estimator, self.X, self.groups)}
 
 
 class EarlyStopping(_Monitor):
@@ -268,6 +272,9 @@ class EarlyStopping(_Monitor):
         Counts of words in held-out documents, whose score is watched. In a pipeline, as they reach
         the estimator. None watches the bound of the training data per token, in the passes in
         which `evaluate_every` has it computed.
+
+    groups : array-like of shape (n_samples,), default=None
+        Which group each row belongs to, of an estimator that wants to know.
 
     patience : int, default=2
         Evaluations without a gain after which the fit ends.
@@ -304,9 +311,12 @@ class EarlyStopping(_Monitor):
     True
     """
 
-    def __init__(self, X=None, *, patience=2, min_delta=0.0, every=1, restore_best=True):
+    def __init__(
+        self, X=None, *, groups=None, patience=2, min_delta=0.0, every=1, restore_best=True
+    ):
         super().__init__(every)
         self.X = X
+        self.groups = groups
         self.patience = check_count(patience, "patience", 1)
         if not isinstance(min_delta, Real) or not 0 <= min_delta < np.inf:
             raise ValueError(f"min_delta must be a finite number of at least 0, got {min_delta!r}")
@@ -323,7 +333,7 @@ class EarlyStopping(_Monitor):
     def _measure(self, fitted_estimator):
         if self.X is None:
             return {"score": _bound_per_token(fitted_estimator)}
-        return {"score": float(fitted_estimator.score(self.X))}
+        return {"score": _score(fitted_estimator, self.X, self.groups)}
 
     def _after_pass(self, fitted_estimator, run):
         if self.X is None and np.isnan(_history(fitted_estimator)[-1]):
@@ -391,6 +401,11 @@ class Checkpoint(_PassCallback):
     def _after_pass(self, fitted_estimator, run):
         _save(_without_callbacks(fitted_estimator), self.path)
         return False
+
+
+def _score(fitted_estimator, X, groups):
+    beside = {} if groups is None else {"groups": groups}
+    return float(fitted_estimator.score(X, **beside))
 
 
 def _n_tokens(fitted_estimator):

@@ -71,6 +71,11 @@ MIXTURES["mixture moves"] = SparseMixture(
     20, weight_concentration_prior_type="dirichlet_process", **COMMON
 )
 MIXTURES["mixture neighbours"] = SparseMixture(20, n_neighbors=3, **COMMON)
+GROUPS = np.repeat(np.arange(60), 10)
+MIXTURES["HDP of rows"] = SparseHDP(12, observation="gaussian", **COMMON)
+MIXTURES["HDP of rows, online"] = SparseHDP(
+    12, observation="gaussian", learning_method="online", batch_size=20, **COMMON
+)
 MIXTURES["mixture ml"] = SparseMixture(20, estimation="ml", **COMMON)
 SAMPLERS = {
     f"{sampler}, {name} prior": AliasLDA(
@@ -97,7 +102,7 @@ def many_chunks(monkeypatch):
 
 
 def data_of(estimator):
-    if not isinstance(estimator, SparseMixture) or estimator.observation == "multinomial":
+    if getattr(estimator, "observation", "multinomial") == "multinomial":
         return COUNTS
     return BITS if estimator.observation == "bernoulli" else POINTS
 
@@ -106,13 +111,15 @@ def bytes_of(name, n_jobs=None):
     """All that a fit and what follows it give, in bytes."""
     estimator = clone(ALL[name]).set_params(n_jobs=n_jobs)
     X = data_of(estimator)
-    estimator.fit(X)
+    rows = isinstance(estimator, SparseHDP) and X is POINTS
+    given, first = ({"groups": GROUPS}, {"groups": GROUPS[:50]}) if rows else ({}, {})
+    estimator.fit(X, **given)
     infer = "predict_proba" if name in MIXTURES else "transform"
     found = {name: value for name, value in vars(estimator).items() if name[-1:] == "_"}
-    found["inferred"] = getattr(estimator, infer)(X)
-    found["score"] = estimator.score(X)
+    found["inferred"] = getattr(estimator, infer)(X, **given)
+    found["score"] = estimator.score(X, **given)
     if name not in SAMPLERS:
-        found["streamed"] = getattr(estimator.partial_fit(X[:50]), infer)(X)
+        found["streamed"] = getattr(estimator.partial_fit(X[:50], **first), infer)(X, **given)
     return {name: np.asarray(value).tobytes() for name, value in found.items()}
 
 

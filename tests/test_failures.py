@@ -41,6 +41,7 @@ ESTIMATORS = {
     "LDA gibbs, online": SparseLDA(5, learning_method="online", local_step="gibbs", batch_size=20),
     "HDP": SparseHDP(9, n_batches=3),
     "HDP batch, warm": SparseHDP(9, learning_method="batch", doc_start="warm"),
+    "HDP of rows": SparseHDP(9, observation="gaussian", n_batches=3),
     "mixture batch": SparseMixture(6, sparsity_level=2, learning_method="batch"),
     "mixture online": SparseMixture(6, learning_method="online", batch_size=40),
     "mixture memoized": SparseMixture(6, sparsity_level=2, n_batches=3),
@@ -56,7 +57,15 @@ for made in ESTIMATORS.values():
 
 
 def data_of(estimator):
-    return POINTS if isinstance(estimator, SparseMixture) else COUNTS
+    words = getattr(estimator, "observation", "multinomial") == "multinomial"
+    return COUNTS if words else POINTS
+
+
+def beside(estimator, X):
+    """What goes with some rows of the data: groups of four neighbours, where these are wanted."""
+    if isinstance(estimator, SparseHDP) and estimator.observation == "gaussian":
+        return {"groups": np.arange(len(X)) // 4}
+    return {}
 
 
 # What is called of a fitted estimator: of data, without data, and what no call is tried of.
@@ -78,9 +87,9 @@ def seen(estimator):
     if hasattr(estimator, "n_iter_"):
         X = data_of(estimator)[:, : estimator.n_features_in_]
         for name in methods_of(estimator):
-            method = getattr(estimator, name)
-            if name in OF_DATA:
-                found[name] = method(X)
+            method = getattr(estimator, name, None)  # some depend on the data
+            if name in OF_DATA and method is not None:
+                found[name] = method(X, **beside(estimator, X))
             elif name == "sample":
                 found[name] = [np.asarray(part).tobytes() for part in map(as_array, method(3))]
             elif name in WITHOUT:
@@ -144,25 +153,32 @@ def lines_of(call):
     return 10**9 - run(call, 10**9, KeyboardInterrupt())
 
 
+def fit(estimator, rows=slice(None)):
+    X = data_of(estimator)[rows]
+    return estimator.fit(X, **beside(estimator, X))
+
+
+def partial_fit(estimator, rows):
+    X = data_of(estimator)[rows]
+    return estimator.partial_fit(X, **beside(estimator, X))
+
+
 CALLS = {
     # what to do with a new estimator before, and the call that is to fail
-    "first fit": (lambda e: e, lambda e: e.fit(data_of(e))),
+    "first fit": (lambda e: e, fit),
     "fit again": (
-        lambda e: e.set_params(max_iter=1).fit(data_of(e)[10:]).set_params(max_iter=N_PASSES),
-        lambda e: e.fit(data_of(e)),
+        lambda e: fit(e.set_params(max_iter=1), slice(10, None)).set_params(max_iter=N_PASSES),
+        fit,
     ),
-    "warm fit": (
-        lambda e: e.set_params(warm_start=True).fit(data_of(e)),
-        lambda e: e.fit(data_of(e)),
-    ),
-    "first partial_fit": (lambda e: e, lambda e: e.partial_fit(data_of(e)[:30])),
+    "warm fit": (lambda e: fit(e.set_params(warm_start=True)), fit),
+    "first partial_fit": (lambda e: e, lambda e: partial_fit(e, slice(30))),
     "partial_fit": (
-        lambda e: e.partial_fit(data_of(e)[:30]),
-        lambda e: e.partial_fit(data_of(e)[30:]),
+        lambda e: partial_fit(e, slice(30)),
+        lambda e: partial_fit(e, slice(30, None)),
     ),
     "partial_fit after fit": (
-        lambda e: e.fit(data_of(e)[:40]),
-        lambda e: e.partial_fit(data_of(e)[40:]),
+        lambda e: fit(e, slice(40)),
+        lambda e: partial_fit(e, slice(40, None)),
     ),
 }
 
@@ -180,7 +196,7 @@ def test_any_line_may_fail(name, how):
         call(other.set_params(max_iter=n) if fits else other)
         allowed.append(seen(other.set_params(**estimator.get_params())))
     if how == "first fit":
-        allowed.append(seen(clone(estimator).set_params(max_iter=0).fit(data_of(estimator))))
+        allowed.append(seen(fit(clone(estimator).set_params(max_iter=0))))
         allowed[-1]["params"] = allowed[0]["params"]
     lines_of(lambda: call(deepcopy(estimator)))  # what is done once in a process
     n_lines = lines_of(lambda: call(deepcopy(estimator)))
@@ -194,7 +210,7 @@ def test_any_line_may_fail(name, how):
         # What is left goes on as if nothing had happened.
         if how == "warm fit" and name not in SAMPLED:  # whose tables are made anew
             missing = 2 * N_PASSES - failing.n_iter_
-            failing.set_params(max_iter=missing).fit(data_of(failing))
+            fit(failing.set_params(max_iter=missing))
             failing.set_params(max_iter=N_PASSES)
             assert seen(failing) == allowed[N_PASSES]
     assert n_reached > N_TRIALS // 2  # how many lines there are varies a little
@@ -212,25 +228,26 @@ def bad(X):
 def test_bad_input_changes_nothing(name, warm):
     estimator = clone(ESTIMATORS[name]).set_params(warm_start=warm)
     X = data_of(estimator)
+    given = beside(estimator, X)
     before = seen(estimator)
     for call in (estimator.fit, estimator.partial_fit):
         with pytest.raises(ValueError, match="NaN"):
-            call(bad(X))
+            call(bad(X), **given)
         assert seen(estimator) == before
-    estimator.fit(X)
+    estimator.fit(X, **given)
     before = seen(estimator)
     calls = [(estimator.fit, bad(X)), (estimator.partial_fit, bad(X))]
     calls += [(estimator.partial_fit, X[:, 1:])] + [(estimator.fit, X[:, 1:])] * warm
     for call, data in calls:
         with pytest.raises(ValueError, match="NaN|features"):
-            call(data)
+            call(data, **given)
         assert seen(estimator) == before
     wrong = {"n_components": 1} if warm else {"max_iter": -1}
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        estimator.set_params(**wrong).fit(X)
+        estimator.set_params(**wrong).fit(X, **given)
     estimator.set_params(n_components=ESTIMATORS[name].n_components, max_iter=N_PASSES)
     assert seen(estimator) == before
-    estimator.fit(X)  # and works
+    estimator.fit(X, **given)  # and works
 
 
 class Failing:
@@ -257,11 +274,10 @@ class Failing:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_callback_may_fail(name, error):
     estimator = clone(ESTIMATORS[name])
-    X = data_of(estimator)
     with pytest.raises(type(error), match="no"):
-        estimator.set_callbacks(Failing(error)).fit(X)
+        fit(estimator.set_callbacks(Failing(error)))
     estimator.set_callbacks()
-    want = clone(estimator).set_params(max_iter=2).fit(X).set_params(max_iter=N_PASSES)
+    want = fit(clone(estimator).set_params(max_iter=2)).set_params(max_iter=N_PASSES)
     assert seen(estimator) == seen(want)
     assert not [name for name in vars(estimator) if "callback" in name]
 

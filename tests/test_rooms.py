@@ -20,6 +20,7 @@ FLOORS = [
     {"metrics", "datasets", "callbacks", "display", "_base"},
     {"_topic_estimator", "_variational"},
     {"_mixture_estimator", "_sampled_topics", "_topic_variational"},
+    {"_grouped_topics"},
     {"_lda", "_hdp", "_mixture", "_alias_lda", "_gibbs_ctm"},
     {"__init__", "_show_versions"},
 ]

@@ -16,6 +16,8 @@ N_PAIRS, LEAST_CORRELATION, LEAST_SIMILARITY = 50, 0.05, 0.3
 # Components a pass that may be deleted, failures in a row after which no more are tried, and local
 # steps of a trial.
 N_TARGETS, MOST_FAILURES, N_TURNS = 10, 3, 2
+# What the dense statistics of those who use components that may be deleted may take.
+TARGET_BYTES = 1 << 28
 # Share by which a component's size changes until what failed with it is tried again.
 CHANGED = 0.05
 # What a component holds of which nobody would notice that it is gone.
@@ -135,11 +137,15 @@ def choose_used_by_few(state):
     targets : list of int
         The components.
     """
-    count = state.stats.value("count")
+    stats, n_batches = state.stats, len(state.memo) if state.memo else 1
+    count = stats.value("count")
+    # Tables of words come as sparse as they are used.
+    dense = [array.nbytes for name, array in stats.arrays.items() if stats.axes[name] == 0]
+    n_targets = min(N_TARGETS, max(1, TARGET_BYTES // (n_batches * sum(dense))))
     order = np.argsort(count, kind="stable")
     targets = []
     for component in order[count[order] >= IDLE].tolist():
-        if len(targets) == N_TARGETS or len(count) < 2:
+        if len(targets) == n_targets or len(count) < 2:
             break
         if state.attempts is None or not state.attempts.is_known([component], count):
             targets.append(component)

@@ -78,6 +78,24 @@ class DirichletDocuments:
         level = n_components if self.sparsity_level is None else self.sparsity_level
         return min(level, n_components)
 
+    def dense(self, max_iter=100, tol=0.01):
+        """Return documents of the same prior that keep all topics, as held-out scores want them.
+
+        Parameters
+        ----------
+        max_iter : int, default=100
+            The most iterations a document.
+        tol : float, default=0.01
+            Change of expected topic counts at which a document stops.
+
+        Returns
+        -------
+        documents : DirichletDocuments
+            Without restarts.
+        """
+        options = {"sparsity_level": None, "max_iter": max_iter, "tol": tol, "restarts": 0}
+        return DirichletDocuments(self.alpha, **options)
+
     # ------------------------------------------------------------------ what is learned
 
     def first_learned(self):

@@ -23,7 +23,7 @@ from scipy.special import psi
 from sklearn_sparsepost._kernels import _left_to_right as kernels
 from sklearn_sparsepost._kernels import topic_words
 from sklearn_sparsepost._models.contract import Globals
-from sklearn_sparsepost._models.documents import ACTIVE_TOL, DirichletDocuments, draw_dirichlet
+from sklearn_sparsepost._models.documents import ACTIVE_TOL, draw_dirichlet
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.streams import LEFT_TO_RIGHT
 from sklearn_sparsepost._run.threads import threads_for
@@ -179,8 +179,7 @@ class DirichletInference:
         inference : DirichletInference
             The inference.
         """
-        options = {"sparsity_level": None, "max_iter": max_iter, "tol": tol, "restarts": 0}
-        return DirichletInference(DirichletDocuments(self.alpha, **options), self.alpha)
+        return DirichletInference(self.documents.dense(max_iter, tol), self.alpha)
 
     def counts(self, chunk, table, key=None):
         """Expected topic counts of documents.

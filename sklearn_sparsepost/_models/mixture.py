@@ -319,7 +319,7 @@ def summarise(globals_, rows, index, resp, weight=None, n_components=None):
     K = len(globals_.log_weights) if n_components is None else n_components
     weight = np.ones(n_rows) if weight is None else weight
     base = observation.log_base(rows)
-    share = _as_csr(index, resp * weight[:, None], K)
+    share = as_csr(index, resp * weight[:, None], K)
     count = np.bincount(share.indices, share.data, minlength=K)
     scalars = {
         "n_samples": float(n_rows),
@@ -331,8 +331,8 @@ def summarise(globals_, rows, index, resp, weight=None, n_components=None):
     return SuffStats(arrays, globals_.axes, scalars)
 
 
-def _as_csr(index, resp, n_components):
-    """Responsibilities, as many a row, as a matrix."""
+def as_csr(index, resp, n_components):
+    """Responsibilities of shape (n_rows, L) and their components, as a matrix."""
     indptr = np.arange(0, index.size + 1, index.shape[1])
     return sp.csr_array((resp.ravel(), index.ravel(), indptr), shape=(len(index), n_components))
 
@@ -340,7 +340,7 @@ def _as_csr(index, resp, n_components):
 def _tracked(track, globals_, rows, index, resp, weight):
     """What moves want to know of prepared rows."""
     n_rows = len(index)
-    share = _as_csr(index, resp, len(globals_.log_weights))
+    share = as_csr(index, resp, len(globals_.log_weights))
     loss = entropy_losses(share, np.ones(n_rows) if weight is None else weight, track.pairs)
     removals = [_removal(target, globals_, rows, index, resp, weight) for target in track.targets]
     return Tracked({"entropy": loss}, removals)

@@ -1,15 +1,35 @@
 """Priors of observation models: what users give, checked, or what follows from the data."""
 
 import warnings
+from numbers import Real
 
 import numpy as np
 
-from sklearn_sparsepost._checks import MOST_VALUE, number_array, positive_array
+from sklearn_sparsepost._checks import (
+    MOST_PRIOR,
+    MOST_VALUE,
+    PRIOR,
+    Interval,
+    StrOptions,
+    number_array,
+    positive_array,
+)
 from sklearn_sparsepost._models.discrete import Bernoulli, Multinomial
 from sklearn_sparsepost._models.gaussian import MATRICES, AxisGaussian, FullGaussian, TiedGaussian
 
 # Deviation, relative to the mean, below which a feature counts as constant.
 CONSTANT, EPSILON = 1e-12, np.finfo(float).eps
+
+# What an estimator's parameters may be that say what Gaussians look like.
+GAUSSIAN_PARAMETERS = {
+    "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
+    "assume_centered": ["boolean"],
+    "mean_precision_prior": [None, PRIOR],
+    "mean_prior": [None, "array-like"],
+    "degrees_of_freedom_prior": [None, PRIOR],
+    "covariance_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+    "reg_covar": [Interval(Real, 0, MOST_PRIOR, closed="both")],
+}
 
 
 def compact_prior(beta):
@@ -88,7 +108,7 @@ def discrete_observation(kind, estimation, given, n_features):
     return Multinomial(estimation, compact_prior(prior), n_features)
 
 
-def gaussian_observation(params, mean, covariance, *, n_samples, dtype):
+def gaussian_observation(params, mean, covariance, *, n_samples, dtype, depth=6):
     """A Gaussian model, with the prior that users give or that follows from the data's moments.
 
     Parameters
@@ -103,6 +123,8 @@ def gaussian_observation(params, mean, covariance, *, n_samples, dtype):
         Number of rows.
     dtype : dtype
         Type of the data.
+    depth : int, default=6
+        How many calls above here the user is, whom warnings are for.
 
     Returns
     -------
@@ -116,7 +138,7 @@ def gaussian_observation(params, mean, covariance, *, n_samples, dtype):
         warnings.warn(
             f"some features are constant: only reg_covar={reg_covar} keeps their variances from 0",
             UserWarning,
-            stacklevel=6,  # past the validation that wraps `fit`
+            stacklevel=depth,  # past the validation that wraps `fit`
         )
     if kind == "tied" and params["assume_centered"]:
         raise ValueError("covariance_type='tied' with assume_centered=True: all components are one")

@@ -99,6 +99,95 @@ class DenseChunk:
         return self.rows.shape[0]
 
 
+class Grouping:
+    """Where rows and groups of a user stand in data whose groups are runs of neighbours.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_groups + 1,), int64
+        Where each group begins.
+    labels : ndarray of shape (n_groups,)
+        The groups' labels, sorted.
+    units : ndarray of shape (n_groups,)
+        Which of the labels each run has.
+    rows : ndarray of shape (n_rows,), default=None
+        Which row of the user each row is; None for the same.
+    """
+
+    def __init__(self, indptr, labels, units, rows=None):
+        self.indptr = indptr
+        self.labels = labels
+        self.units = units
+        self.rows = rows
+
+
+def group_rows(X, groups):
+    """Bring the rows of each group together.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        The rows; may be memory-mapped if there is nothing to be brought together.
+    groups : array-like of shape (n_rows,)
+        A label for each row.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features)
+        The same array if the rows of each group are neighbours, else a copy, group by group.
+    grouping : Grouping
+        Where these are.
+
+    Raises
+    ------
+    ValueError
+        If groups are missing, of another length or no labels, or need a copy of a map.
+    """
+    if groups is None:
+        raise ValueError(
+            "groups is missing: real data have mixed membership in groups of rows, give one label "
+            "a row"
+        )
+    labels, codes = _codes(groups, len(X))
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    if len(starts) == len(labels):
+        return X, Grouping(np.append(starts, len(X)), labels, codes[starts])
+    if _is_mapped(X):
+        firsts = np.unique(codes, return_index=True)[1]
+        row = int(np.setdiff1d(starts, firsts)[0])
+        raise ValueError(
+            f"row {row} of X belongs to a group that ended before, but rows of a memory-mapped X "
+            "stay where they are: sort them by group"
+        )
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(labels) + 1))
+    return X[order], Grouping(starts, labels, np.arange(len(labels)), order)
+
+
+def _codes(groups, n_rows):
+    """The distinct labels, sorted, and for each row which it has."""
+    groups = np.asarray(groups)
+    if groups.shape != (n_rows,):
+        raise ValueError(
+            f"groups has shape {groups.shape}, but must have one label for each of the {n_rows} "
+            "rows of X"
+        )
+    missing = groups != groups  # noqa: PLR0124
+    if np.any(missing):
+        raise ValueError(f"groups has no label for row {int(np.argmax(missing))}: it is NaN")
+    try:
+        labels, codes = np.unique(groups, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"groups must hold labels that can be sorted: {error}") from error
+    return labels, codes
+
+
+def _is_mapped(X):
+    while X is not None and not isinstance(X, np.memmap):
+        X = getattr(X, "base", None)
+    return X is not None
+
+
 def make_chunk(X, runs, dtype, weight=None, groups=None):
     """Read runs of units of a matrix into a chunk: the only place that touches the data.
 

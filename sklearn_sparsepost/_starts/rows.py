@@ -1,4 +1,4 @@
-"""Where a fit of a mixture begins: moments of the data, and the first responsibilities."""
+"""Where a fit to rows begins: their model, moments of the data, and first responsibilities."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,6 +8,8 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn_sparsepost._checks import MOST_VALUE, number_array
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.gaussian import MATRICES, AxisGaussian, FullGaussian, TiedGaussian
+from sklearn_sparsepost._models.observation import Observation
+from sklearn_sparsepost._models.priors import discrete_observation, gaussian_observation
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts import bregman, helpers
 from sklearn_sparsepost._starts.agglomerative import agglomerative_clusters
@@ -21,6 +23,51 @@ SMALL_SEED_ROWS, SMALL_SEEDS_EACH = 4000, 40
 LAST_FEATURES = 4
 # Pseudo-counts a feature where counts are compared with probabilities.
 SMOOTHING = 0.03
+
+
+def new_observation(estimator, corpus, depth=6):
+    """The observation model that an estimator's parameters ask for.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        With the parameters of SparseMixture that say what observations look like.
+    corpus : Corpus
+        The data, from which priors follow where they are not given; its units are rows.
+    depth : int, default=6
+        As for :func:`gaussian_observation`.
+
+    Returns
+    -------
+    observation : Observation
+        The model.
+
+    Raises
+    ------
+    ValueError
+        If a prior is out of range, or the user's own model is none.
+    """
+    kind = estimator.observation
+    if callable(kind):
+        found = kind(estimator, corpus.X, corpus.weight)
+        if not isinstance(found, Observation):
+            raise ValueError(
+                f"observation={kind!r} must return an instance of "
+                f"sklearn_sparsepost.observations.Observation, got {found!r}"
+            )
+        return found
+    if kind == "gaussian":
+        moments = data_moments(corpus, estimator.assume_centered, estimator.covariance_type)
+        return gaussian_observation(
+            estimator.get_params(deep=False),
+            *moments,
+            n_samples=corpus.n_samples,
+            dtype=corpus.dtype,
+            depth=depth,
+        )
+    return discrete_observation(
+        kind, estimator.estimation, estimator.feature_prior, corpus.X.shape[1]
+    )
 
 
 def data_moments(corpus, assume_centered, covariance_type):
@@ -65,7 +112,9 @@ def _scatter(chunk, globals_, key=None):
     return gap.T @ gap if globals_.full else (gap**2).sum(axis=0)
 
 
-def first_responsibilities(corpus, n_components, init_params, means_init, shape, rng):
+def first_responsibilities(
+    corpus, n_components, init_params, means_init, shape, rng, name="means_init"
+):
     """Responsibilities to begin with, of all rows or of a random part.
 
     Parameters
@@ -82,6 +131,8 @@ def first_responsibilities(corpus, n_components, init_params, means_init, shape,
         The shape of the components' covariances, for "agglomerative".
     rng : numpy.random.Generator
         Source of randomness.
+    name : str, default="means_init"
+        What the estimator calls the means.
 
     Returns
     -------
@@ -111,15 +162,15 @@ def first_responsibilities(corpus, n_components, init_params, means_init, shape,
         resp /= resp.sum(axis=1, keepdims=True)
         index = np.broadcast_to(np.arange(n_components, dtype=np.int32), resp.shape)
         return rows, index, resp, weight, share
-    labels = _labels(rows, n_components, init_params, means_init, shape, weight, rng)
+    labels = _labels(rows, n_components, init_params, means_init, shape, weight, rng, name)
     return rows, labels[:, None].astype(np.int32), np.ones((len(labels), 1)), weight, share
 
 
-def given_means(means_init, shape, dtype, positive=False):
+def given_means(means_init, shape, dtype, positive=False, name="means_init"):
     """The first means that users give, checked."""
     most = MOST_VALUE[dtype]
     shapes = {"components x features": shape}
-    return number_array(means_init, "means_init", shapes, 0 if positive else -most, most)
+    return number_array(means_init, name, shapes, 0 if positive else -most, most)
 
 
 def check_given(given, shape, dtype, covariance_type):
@@ -210,11 +261,11 @@ def with_given(stats, observation, weights, means, precisions):
     return stats
 
 
-def _labels(rows, n_components, init_params, means_init, shape, weight, rng):
+def _labels(rows, n_components, init_params, means_init, shape, weight, rng, name):
     """The nearest of the first means for each row."""
     sparse = sp.issparse(rows)
     if means_init is not None:
-        means = given_means(means_init, (n_components, rows.shape[1]), rows.dtype, sparse)
+        means = given_means(means_init, (n_components, rows.shape[1]), rows.dtype, sparse, name)
         if sparse:
             smoothing = np.full(rows.shape[1], SMOOTHING)
             return bregman.nearest(rows, sp.csr_array(means * rows.sum()), smoothing)
