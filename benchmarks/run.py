@@ -331,11 +331,16 @@ def patches_by_image(quick=False):
     """The measurements of Gaussians with weights for each photograph, as :func:`experiments`."""
     found = []
     k, n_each = (20, 50) if quick else (100, 500)
-    for method, kind in (("hdp", "HDP"), ("mixture", "Dirichlet process")):
+    plan = [
+        ("hdp", "HDP", {}),
+        ("hdp", "HDP, doc_concentration=5", {"doc_concentration": 5.0}),
+        ("mixture", "Dirichlet process", {}),
+    ]
+    for method, kind, more in plan:
         for estimation in ("bayes", "map"):
             for moves in (True, False):
                 label = f"{kind}, {estimation}{'' if moves else ', no moves'}"
-                options = {"estimation": estimation, "moves": moves}
+                options = {"estimation": estimation, "moves": moves, **more}
                 options |= {"max_iter": 3} if quick else {}
                 for seed in range(1 if quick else 3):
                     spec = {"kind": "patches by image", "corpus": "bsds500", "n_topics": k}
