@@ -41,11 +41,16 @@ numpydoc_class_members_toctree = False
 
 # ---------------------------------------------------------------------- gallery
 
+SECTIONS = ("topics", "choosing", "mixtures", "large")
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"plot_",
+    "subsection_order": [
+        f"../examples/{part}" for part in ("topics", "choosing", "mixtures", "large")
+    ],
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (640, 448),
     "backreferences_dir": "api/generated/backreferences",
     "doc_module": ("sklearn_sparsepost",),
     "reference_url": {"sklearn_sparsepost": None},
