@@ -1,11 +1,14 @@
 """Configuration of the documentation site. The build needs no network."""
 
+import sys
 import warnings
 from pathlib import Path
 
 from docutils import nodes
 
 import sklearn_sparsepost
+
+sys.path.insert(0, str(Path(__file__).parent))  # for gallery_pictures
 
 # A gallery script on one thread may meet a warning that says nothing about the docs.
 warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")
@@ -41,11 +44,17 @@ numpydoc_class_members_toctree = False
 
 # ---------------------------------------------------------------------- gallery
 
+SECTIONS = ("topics", "choosing", "mixtures", "large")
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"plot_",
+    "image_scrapers": ("gallery_pictures",),
+    "subsection_order": [
+        f"../examples/{part}" for part in ("topics", "choosing", "mixtures", "large")
+    ],
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (640, 448),
     "backreferences_dir": "api/generated/backreferences",
     "doc_module": ("sklearn_sparsepost",),
     "reference_url": {"sklearn_sparsepost": None},

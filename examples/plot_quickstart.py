@@ -26,9 +26,9 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
-from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost import SparseLDA, TopicSummary
 from sklearn_sparsepost.datasets import load_docstrings
-from sklearn_sparsepost.metrics import document_completion, top_words
+from sklearn_sparsepost.metrics import document_completion
 
 # %%
 # The documents
@@ -84,25 +84,23 @@ def show_progress(estimator, depth):
 pipeline = show_progress(topic_pipeline(), depth=1).fit(train)
 
 vectorizer, lda = pipeline["counts"], pipeline["lda"]
-words = vectorizer.get_feature_names_out()
-print(f"{lda.n_components} topics over {len(words):,} words after {lda.n_iter_} passes.")
+n_words = len(vectorizer.vocabulary_)
+print(f"{lda.n_components} topics over {n_words:,} words after {lda.n_iter_} passes.")
 
 # %%
 # The topics
 # ----------
 #
-# ``transform`` gives each document's topic weights. Times the document's length they are expected
-# counts of words: summed by library, they say whose topic it is. Topics are shown from numpy's over
-# scipy's to scikit-learn's, by their most probable words and by the docstrings that use them most.
+# ``TopicSummary`` says what people ask of topics: how large they are, who uses them, their most
+# probable words, and the docstrings that use them most. Topics are shown from numpy's over scipy's
+# to scikit-learn's.
 
-counts = vectorizer.transform(corpus.data)
-weights = lda.transform(counts)
-usage = weights * counts.sum(axis=1).A1[:, np.newaxis]
-by_library = np.array([usage[library == i].sum(axis=0) for i in range(3)])
-share = by_library / by_library.sum(axis=0)
-size = by_library.sum(axis=0) / by_library.sum()
+summary = TopicSummary.from_estimator(pipeline, corpus.data, documents=names)
+_, share = summary.shares(library, of="topic")
+size = summary.size
 order = np.argsort(share.T @ [0, 1, 2])
-top = top_words(lda.components_, 8, feature_names=words)
+top = summary.top_words(8)
+users = summary.top_documents(3, by="tokens")
 
 print(
     f"\n{'topic':>5}  {'size':>5}  {'  '.join(corpus.target_names)}   top words, and top documents"
@@ -110,8 +108,7 @@ print(
 for rank, k in enumerate(order, start=1):
     shares = " ".join(f"{s:6.0%}" for s in share[:, k])
     print(f"{rank:5}  {size[k]:5.1%} {shares}     {' '.join(top[k])}")
-    users = ", ".join(names[usage[:, k].argsort()[:-4:-1]])
-    print(f"{'':7}{shorten(users, 92, placeholder=' ...')}")
+    print(f"{'':7}{shorten(', '.join(users[k]), 92, placeholder=' ...')}")
 
 # %%
 # Are they good topics?

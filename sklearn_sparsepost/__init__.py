@@ -6,6 +6,7 @@ from sklearn_sparsepost._hdp import SparseHDP
 from sklearn_sparsepost._lda import SparseLDA
 from sklearn_sparsepost._mixture import SparseMixture
 from sklearn_sparsepost._show_versions import show_versions
+from sklearn_sparsepost._summary import TopicSummary
 from sklearn_sparsepost._version import __version__
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "SparseHDP",
     "SparseLDA",
     "SparseMixture",
+    "TopicSummary",
     "__version__",
     "show_versions",
 ]

@@ -6,7 +6,6 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from sklearn_sparsepost._base import check_is_fitted
 from sklearn_sparsepost._checks import (
     LEAST_PRIOR,
     MOST_INTEGER,
@@ -27,7 +26,8 @@ from sklearn_sparsepost._models.logistic_normal import (
 from sklearn_sparsepost._run.threads import local_threads, settled_threads, single_blas
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
 from sklearn_sparsepost._sampling import ctm, lda
-from sklearn_sparsepost.display import TopicGraph, TopicTree, name_topics
+from sklearn_sparsepost._summary import TopicSummary
+from sklearn_sparsepost.display import TopicGraph, TopicTree
 
 # A prior covariance is positive definite if its least eigenvalue is this share of the largest one.
 LEAST_EIGENVALUE = 1e-12
@@ -424,14 +424,6 @@ class GibbsCTM(BaseSampledTopics):
         np.fill_diagonal(correlation, 1.0)
         return (correlation + correlation.T) / 2
 
-    def _named_topics(self, n_words, feature_names):
-        """Shares of tokens and most probable words of the topics, for a display."""
-        check_is_fitted(self)
-        if feature_names is None:
-            feature_names = getattr(self, "feature_names_in_", None)
-        counts = self.components_ - np.asarray(self.topic_word_prior_)
-        return name_topics(self.topic_word_distr_, counts.sum(axis=1), n_words, feature_names)
-
     def topic_graph(self, threshold=0.2, *, n_words=4, feature_names=None):
         """Which topics go together: the graph of correlations above a threshold.
 
@@ -454,8 +446,8 @@ class GibbsCTM(BaseSampledTopics):
         ValueError
             If the threshold is not from 0 to 1, or the words are not as many as features.
         """
-        topics = self._named_topics(n_words, feature_names)
-        return TopicGraph(self.topic_correlation_, topics, threshold)
+        summary = TopicSummary.from_estimator(self, feature_names=feature_names)
+        return TopicGraph(self.topic_correlation_, summary, threshold, n_words)
 
     def topic_tree(self, *, n_words=4, feature_names=None):
         """Cluster the topics by their correlations, into a tree.
@@ -477,5 +469,5 @@ class GibbsCTM(BaseSampledTopics):
         ValueError
             If there is one topic only, or the words are not as many as features.
         """
-        topics = self._named_topics(n_words, feature_names)
-        return TopicTree(self.topic_correlation_, topics)
+        summary = TopicSummary.from_estimator(self, feature_names=feature_names)
+        return TopicTree(self.topic_correlation_, summary, n_words)

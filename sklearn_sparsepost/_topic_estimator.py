@@ -34,6 +34,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     # Options of the score are nothing that comes with the data.
     __metadata_request__score = dict.fromkeys(("method", "n_particles", "random_state"), UNUSED)
+    __metadata_request__transform = {"normalize": UNUSED}
 
     # ------------------------------------------------------------------ parameters
 
@@ -90,18 +91,22 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _n_features_out(self):
         return len(self.doc_topic_prior_)
 
-    def transform(self, X):
+    def transform(self, X, *, normalize=True):
         """Infer the topic weights of documents.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Counts of words in documents.
+        normalize : bool, default=True
+            Whether rows sum to 1. If not, they sum to the document's tokens plus the sum of
+            `doc_topic_prior_`, where there is one: the parameters of the documents' Dirichlet
+            posteriors.
 
         Returns
         -------
         doc_topic : ndarray or csr_matrix of shape (n_samples, n_components)
-            Posterior mean topic weights; rows sum to 1. A row depends on its document alone. With
+            Posterior mean topic weights. A row depends on its document alone. With
             `sparse_output` the active topics only, renormalised.
         """
         check_is_fitted(self)
@@ -110,7 +115,12 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         table = topic_table(corpus, self.components_, inference, point=self._has_point_topics)
         infer = inference.active_weights if self.sparse_output else inference.weights
         parts = list(corpus.map(infer, table))
-        return sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
+        found = sp.vstack(parts, format="csr") if self.sparse_output else np.concatenate(parts)
+        if normalize:
+            return found
+        mass = np.asarray(X.sum(axis=1)).ravel() + np.sum(getattr(self, "doc_topic_prior_", 0))
+        mass = mass.astype(found.dtype)
+        return sp.diags(mass).dot(found) if self.sparse_output else found * mass[:, np.newaxis]
 
     def score(self, X, y=None, *, method="completion", n_particles=20, random_state=0):
         """Held-out quality: mean log-probability of a word, in nats.

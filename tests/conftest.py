@@ -7,6 +7,7 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:  # read when OpenMP is loaded
     # Threads that spin while they wait would take the time of the tests beside them.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are drawn, and nobody looks
 
 import numpy as np
 import pytest

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,14 @@ def is_declared_below(cls, method):
     """Whether a public base class of this package says what a method does."""
     bases = [base for base in cls.__mro__[1:] if is_ours(base) and base.__name__ in BASES]
     return any(method in vars(base) for base in bases)
+
+
+@pytest.fixture(autouse=True)
+def no_pictures_left():
+    """Close the figures that code drew."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 CLASSES = [name for name in public_names() if inspect.isclass(resolve(name))]

@@ -355,8 +355,8 @@ def test_pictures(fitted):
     import matplotlib.pyplot as plt
 
     for shown in (fitted.topic_graph(0.1), fitted.topic_tree()):
-        ax = shown.plot()
-        assert shown.plot(ax=ax) is ax
+        ax = shown.plot().ax_
+        assert shown.plot(ax=ax).ax_ is ax
         ax.figure.canvas.draw()
         assert len(ax.texts) >= 8
         plt.close(ax.figure)

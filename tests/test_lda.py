@@ -589,3 +589,17 @@ def test_statistics_of_a_chunk_share_no_memory(corpus):
         arrays = [array for array in found.arrays.values() if isinstance(array, np.ndarray)]
         pairs = combinations(arrays, 2)
         assert len(arrays) > 2 and not any(np.shares_memory(*pair) for pair in pairs)
+
+
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_weights_that_are_not_normalised(corpus, sparse_output):
+    lda = SparseLDA(4, max_iter=3, sparse_output=sparse_output, random_state=0).fit(corpus)
+    weights, counts = lda.transform(corpus), lda.transform(corpus, normalize=False)
+    assert sp.issparse(counts) == sparse_output and counts.dtype == weights.dtype
+    total = np.asarray(counts.sum(axis=1)).ravel()
+    np.testing.assert_allclose(total, corpus.sum(axis=1).A1 + 0.5, rtol=1e-5)
+    np.testing.assert_allclose(_dense(counts) / total[:, None], _dense(weights), rtol=1e-5)
+
+
+def _dense(table):
+    return table.toarray() if sp.issparse(table) else table

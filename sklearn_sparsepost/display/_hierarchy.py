@@ -1,12 +1,11 @@
-"""Results that are looked at: how topics hang together, as arrays and as pictures."""
+"""How topics hang together: a graph and a tree, as arrays and as pictures."""
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from sklearn_sparsepost._checks import check_count, number_array
-
-__all__ = ["TopicGraph", "TopicTree"]
+from sklearn_sparsepost.display._frame import canvas
 
 # Steps in which a graph's nodes find their places, and the share of the picture of the first one.
 LAYOUT_STEPS, FIRST_STEP = 300, 0.2
@@ -14,73 +13,39 @@ LAYOUT_STEPS, FIRST_STEP = 300, 0.2
 NODE_AREA = 500
 
 
-class Topics:
-    """What a display says of topics.
+class CorrelatedTopics:
+    """What the displays of correlated topics say of each: its words and its share.
 
     Parameters
     ----------
-    distr : ndarray of shape (n_components, n_features)
-        Probabilities of words.
-    share : ndarray of shape (n_components,)
-        Shares of all tokens.
+    summary : TopicSummary
+        The topics.
     n_words : int
-        Words that label a topic.
-    names : ndarray of shape (n_features,)
-        The words.
+        Words that label a topic, or several together.
     """
 
-    def __init__(self, distr, share, n_words, names):
-        self.distr = distr
-        self.share = share
-        self.n_words = n_words
-        self.names = names
+    def __init__(self, summary, n_words):
+        self.summary, self.n_words = summary, check_count(n_words, "n_words", 1)
+        self.share = summary.size
+        self.labels = [self._label([topic]) for topic in range(len(self.share))]
 
-    def label(self, members):
-        """The most probable words of topics taken together, by their shares."""
-        share = self.share[members] + 1e-12  # topics without tokens have words, too
-        best = np.argsort(-(share @ self.distr[members]), kind="stable")[: self.n_words]
-        return " ".join(str(self.names[word]) for word in best)
-
-    def labels(self):
-        """The label of each topic."""
-        return [self.label([topic]) for topic in range(len(self.share))]
+    def _label(self, members):
+        return self.summary.label(members, self.n_words, by="probability").replace(", ", " ")
 
 
-def name_topics(distr, mass, n_words, feature_names):
-    """Topics with their words and shares, or a ValueError if there are no such words."""
-    check_count(n_words, "n_words", 1)
-    n_features = distr.shape[1]
-    names = np.arange(n_features) if feature_names is None else np.asarray(feature_names)
-    if names.shape != (n_features,):
-        raise ValueError(
-            f"feature_names has shape {names.shape}, but must have shape ({n_features},)"
-        )
-    mass = np.maximum(mass, 0)
-    total = mass.sum()
-    share = mass / total if total > 0 else np.full(len(mass), 1 / len(mass))
-    return Topics(distr, share, n_words, names)
-
-
-def _axes(ax, figsize):
-    """The axes given, or new ones; matplotlib is imported no sooner."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=figsize, layout="constrained")[1]
-
-
-class TopicGraph:
+class TopicGraph(CorrelatedTopics):
     """The graph of the topics that go together.
 
     Parameters
     ----------
     correlation : ndarray of shape (n_components, n_components)
         Correlations of the topics.
-    topics : Topics
-        Their words and shares.
-    threshold : float
+    summary : TopicSummary
+        The topics.
+    threshold : float, default=0.2
         Topics with a correlation of at least this are joined.
+    n_words : int, default=4
+        Words that label a topic.
 
     Attributes
     ----------
@@ -92,6 +57,8 @@ class TopicGraph:
         Shares of all tokens.
     labels : list of str
         The topics' most probable words.
+    ax_, figure_ : matplotlib.axes.Axes, matplotlib.figure.Figure
+        Where it was drawn last.
 
     See Also
     --------
@@ -108,7 +75,8 @@ class TopicGraph:
     (2, 4)
     """
 
-    def __init__(self, correlation, topics, threshold):
+    def __init__(self, correlation, summary, threshold=0.2, n_words=4):
+        super().__init__(summary, n_words)
         self.threshold = float(number_array(threshold, "threshold", {"one value": ()}, 0, 1))
         first, second = np.triu_indices(len(correlation), 1)
         weights = correlation[first, second]
@@ -116,8 +84,6 @@ class TopicGraph:
         order = order[weights[order] >= self.threshold]
         self.edges = np.column_stack([first[order], second[order]])
         self.weights = weights[order]
-        self.share = topics.share
-        self.labels = topics.labels()
 
     def to_networkx(self):
         """Make the graph of networkx, which must be installed.
@@ -174,10 +140,10 @@ class TopicGraph:
 
         Returns
         -------
-        ax : matplotlib.axes.Axes
-            Where it was drawn.
+        display : TopicGraph
+            Itself, drawn.
         """
-        ax = _axes(ax, (10, 8))
+        ax = canvas(self, ax, (10, 8))
         place = self.layout()
         for (one, other), weight in zip(self.edges, self.weights, strict=True):
             ax.plot(*place[[one, other]].T, color="0.5", linewidth=5 * weight, alpha=0.6, zorder=1)
@@ -188,18 +154,20 @@ class TopicGraph:
             ax.text(x, y, text, ha="center", va="center", fontsize=7, zorder=3)
         ax.margins(0.08)
         ax.set_axis_off()
-        return ax
+        return self
 
 
-class TopicTree:
+class TopicTree(CorrelatedTopics):
     """A tree of the topics, by how they go together: average linkage of 1 - correlation.
 
     Parameters
     ----------
     correlation : ndarray of shape (n_components, n_components)
         Correlations of the topics.
-    topics : Topics
-        Their words and shares.
+    summary : TopicSummary
+        The topics.
+    n_words : int, default=4
+        Words that label a topic, or a cluster of topics.
 
     Attributes
     ----------
@@ -209,6 +177,8 @@ class TopicTree:
         Shares of all tokens.
     labels : list of str
         The topics' most probable words.
+    ax_, figure_ : matplotlib.axes.Axes, matplotlib.figure.Figure
+        Where it was drawn last.
 
     See Also
     --------
@@ -225,16 +195,14 @@ class TopicTree:
     (4,)
     """
 
-    def __init__(self, correlation, topics):
+    def __init__(self, correlation, summary, n_words=4):
+        super().__init__(summary, n_words)
         if len(correlation) < 2:
             raise ValueError("a tree needs two topics at least, and there is 1")
         distance = np.maximum(1 - correlation, 0)
         np.fill_diagonal(distance, 0)
         pairs = squareform(distance, checks=False)
         self.linkage = linkage(pairs, "average", optimal_ordering=True)
-        self.topics = topics
-        self.share = topics.share
-        self.labels = topics.labels()
 
     def cut(self, n_clusters):
         """Cut the tree into clusters.
@@ -273,7 +241,7 @@ class TopicTree:
             One a cluster.
         """
         cluster = self.cut(n_clusters)
-        return [self.topics.label(np.flatnonzero(cluster == c)) for c in range(n_clusters)]
+        return [self._label(np.flatnonzero(cluster == c)) for c in range(n_clusters)]
 
     def plot(self, layers=None, ax=None):
         """Draw the topics in a hierarchy of layers (Fig. 4 of the paper).
@@ -288,14 +256,14 @@ class TopicTree:
 
         Returns
         -------
-        ax : matplotlib.axes.Axes
-            Where it was drawn: columns from the coarsest clusters to the topics, dots sized by
+        display : TopicTree
+            Itself, drawn: columns from the coarsest clusters to the topics, dots sized by
             how many topics they hold, labelled by their words.
         """
         K = len(self.share)
         if layers is None:
             layers = sorted({max(1, round(K ** (1 / 3))), max(1, round(K ** (2 / 3)))})
-        ax = _axes(ax, (12, max(3, 0.17 * K)))
+        ax = canvas(self, ax, (12, max(3, 0.17 * K)))
         height = np.empty(K)
         height[leaves_list(self.linkage)] = -np.arange(K)
         columns = [(self.cut(n), self.cluster_labels(n)) for n in layers]
@@ -316,4 +284,4 @@ class TopicTree:
             before = member, y
         ax.set_xlim(-0.1, len(columns) - 0.3)
         ax.set_axis_off()
-        return ax
+        return self

@@ -28,8 +28,7 @@ print(f"{X.shape[0]} documents, {X.sum()} words, {ctm.n_iter_} sweeps")
 graph = ctm.topic_graph(threshold=0.35, n_words=3, feature_names=names)
 for (one, other), weight in zip(graph.edges[:8], graph.weights, strict=False):
     print(f"{weight:.2f}  {graph.labels[one]:32} {graph.labels[other]}")
-ax = graph.plot()
-ax.set_title("Topics with a correlation of at least 0.35")
+graph.plot().ax_.set_title("Topics with a correlation of at least 0.35")
 plt.show()
 
 # %%
@@ -37,8 +36,7 @@ plt.show()
 # with its most probable words.
 
 tree = ctm.topic_tree(n_words=4, feature_names=names)
-ax = tree.plot(layers=(5, 14))
-ax.set_title("From clusters of topics to topics")
+tree.plot(layers=(5, 14)).ax_.set_title("From clusters of topics to topics")
 plt.show()
 
 # %%
