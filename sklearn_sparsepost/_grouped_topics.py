@@ -21,6 +21,7 @@ from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts.rows import first_responsibilities, new_observation
+from sklearn_sparsepost._topic_estimator import scaled_rows
 from sklearn_sparsepost._topic_variational import BaseVariationalTopics
 
 # What a start from rows is called where mixtures begin.
@@ -303,7 +304,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
                 **options,
             )
 
-    def transform(self, X, groups=None):
+    def transform(self, X, groups=None, *, normalize=True):
         """Infer the topic weights of documents, or of groups of rows.
 
         Parameters
@@ -312,11 +313,14 @@ class BaseGroupedTopics(BaseVariationalTopics):
             Counts of words in documents, or rows of real data.
         groups : array-like of shape (n_samples,), default=None
             Which group each row of real data belongs to.
+        normalize : bool, default=True
+            Whether rows sum to 1. If not, they sum to the tokens of the document, or the rows of
+            the group, plus the sum of `doc_topic_prior_`.
 
         Returns
         -------
         doc_topic : ndarray or csr_matrix of shape (n_documents, n_components)
-            Posterior mean topic weights; rows sum to 1. A row depends on its document alone. With
+            Posterior mean topic weights. A row depends on its document alone. With
             `sparse_output` the active topics only, renormalised. Of real data there is a row a
             group, in the order of ``np.unique(groups)``; in a dataframe of pandas these labels are
             its index.
@@ -324,9 +328,12 @@ class BaseGroupedTopics(BaseVariationalTopics):
         check_is_fitted(self)
         if self._holds_words:
             _refuse_groups(groups)
-            return super().transform(X)
+            return super().transform(X, normalize=normalize)
         parts, grouping = self._map_groups(group_weights, X, groups, active=self.sparse_output)
         found = _in_order(parts, grouping.units).astype(self.topic_weights_.dtype)
+        if not normalize:
+            sizes = _in_order([np.diff(grouping.indptr)], grouping.units)
+            found = scaled_rows(found, sizes + self.doc_topic_prior_.sum())
         if _get_output_config("transform", self)["dense"] != "pandas":
             return found
         import pandas as pd  # there is none without this configuration

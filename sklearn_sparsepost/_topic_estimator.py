@@ -119,8 +119,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if normalize:
             return found
         mass = np.asarray(X.sum(axis=1)).ravel() + np.sum(getattr(self, "doc_topic_prior_", 0))
-        mass = mass.astype(found.dtype)
-        return sp.diags(mass).dot(found) if self.sparse_output else found * mass[:, np.newaxis]
+        return scaled_rows(found, mass)
 
     def score(self, X, y=None, *, method="completion", n_particles=20, random_state=0):
         """Held-out quality: mean log-probability of a word, in nats.
@@ -251,3 +250,9 @@ def topic_table(corpus, components, inference, *, point=False):
         return TopicTable.of_components(
             components, used, inference.n_listed, corpus.dtype, point=point
         )
+
+
+def scaled_rows(table, factors):
+    """Rows of a table, dense or CSR, each times a number, in the table's dtype."""
+    factors = np.asarray(factors, dtype=table.dtype)
+    return sp.diags(factors).dot(table) if sp.issparse(table) else table * factors[:, np.newaxis]

@@ -185,7 +185,7 @@ def test_bound_is_below_the_evidence_that_enumeration_finds():
     assert best < evidence < best + np.log(6) + 2
 
 
-@pytest.mark.parametrize("kind", ["full", "diag"])
+@pytest.mark.parametrize("kind", ["full", "tied", "diag"])
 @pytest.mark.parametrize("centered", [False, True])
 def test_one_group_is_a_mixture(data, kind, centered):
     """With sticks that stay, one group is a mixture with their Dirichlet prior: same optimum."""
@@ -231,7 +231,7 @@ def test_the_bound_rises(data, method, moves):
 # ---------------------------------------------------------------------- what it finds
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 @pytest.mark.parametrize("estimation", ["bayes", "map"])
 def test_finds_the_components(data, covariance_type, estimation):
     X, groups = data
@@ -255,6 +255,9 @@ def test_groups_know_their_rows(data):
     np.testing.assert_allclose(resp.sum(axis=1), 1)
     weights = made.transform(X, groups)
     np.testing.assert_allclose(weights.sum(axis=1), 1)
+    mass = np.bincount(groups, minlength=60) + made.doc_topic_prior_.sum()
+    whole = made.transform(X, groups, normalize=False)
+    np.testing.assert_allclose(whole, weights * mass[:, None])
     share = np.stack([np.bincount(kind[groups == g], minlength=4) for g in range(60)])
     share = share / share.sum(axis=1, keepdims=True)
     assert abs(weights[:, np.argsort(name)] - share).max() < 0.1
