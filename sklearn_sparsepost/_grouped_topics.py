@@ -99,10 +99,12 @@ class BaseGroupedTopics(BaseVariationalTopics):
     def _model_of(self, corpus, n_documents, goes_on):
         if _wants_words(self):
             return super()._model_of(corpus, n_documents, goes_on)
-        for name in ("topic_word_prior", "init"):
-            if name == "init" and not (isinstance(self.init, str) and self.init == "anchor"):
-                continue
-            if getattr(self, name) is not None:
+        of_words = {
+            "topic_word_prior": self.topic_word_prior is not None,
+            "init": isinstance(self.init, str) and self.init not in ROW_STARTS,
+        }
+        for name, is_given in of_words.items():
+            if is_given:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} is for counts of words, "
                     f"observation={self.observation!r} has none"
