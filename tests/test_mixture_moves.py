@@ -75,9 +75,9 @@ def test_a_process_without_moves_keeps_its_components(three):
 
 
 def test_components_in_use_after_online_learning(three):
-    mixture = process(
-        20, learning_method="online", learning_offset=1, batch_size=20, max_iter=30, tol=0
-    ).fit(three)
+    options = {"learning_method": "online", "learning_offset": 1, "batch_size": 20}
+    options["init_params"] = "k-means++"
+    mixture = process(20, max_iter=30, tol=0, **options).fit(three)
     held = np.bincount(mixture.predict(three), minlength=20) > 0
     assert mixture.n_components_ == held.sum() < 20
     assert mixture.weights_[held].sum() > 0.99
@@ -173,8 +173,9 @@ def test_bound_rises_where_a_pair_names_an_emptied_component():
 @pytest.mark.parametrize("level", [1, 2, None])
 def test_changes_of_deletes_are_written_out_sums(three, method, level, small_chunks):
     weight = np.random.default_rng(1).uniform(0.5, 2, 600)
-    mixture = process(5, sparsity_level=level, learning_method=method)
-    model, corpus, state = start_of(mixture, three, weight)
+    # Of this start all components keep data.
+    options = {"sparsity_level": level, "learning_method": method, "init_params": "k-means++"}
+    model, corpus, state = start_of(process(5, **options), three, weight)
     state = PASSES[method](model, corpus, state)
     model.forget()
     targets = [1, 3]

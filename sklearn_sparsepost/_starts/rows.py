@@ -315,11 +315,12 @@ def _distinct_rows(rows, weight):
     """
     weight = np.ones(len(rows)) if weight is None else weight
     rows, weight = rows[weight > 0], weight[weight > 0]
-    # Few features tell most rows apart; equal ones need all.
+    # The last features tell most rows apart, and only what they do not needs all.
     last = rows[:, -LAST_FEATURES:]
     order = np.lexsort(last.T)
-    if not (last[order[1:]] != last[order[:-1]]).any(axis=1).all():
-        order = np.lexsort(rows.T)
+    same = (last[order[1:]] == last[order[:-1]]).all(axis=1)
+    tied = np.append(same, False) | np.append(False, same)
+    order[tied] = order[tied][np.lexsort(rows[order[tied]].T)]
     rows, weight = rows[order], weight[order]
     first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
     return rows[first], np.bincount(np.cumsum(first) - 1, weight)
