@@ -41,6 +41,8 @@ ESTIMATORS = {
     "LDA gibbs, online": SparseLDA(5, learning_method="online", local_step="gibbs", batch_size=20),
     "HDP": SparseHDP(9, n_batches=3),
     "HDP batch, warm": SparseHDP(9, learning_method="batch", doc_start="warm"),
+    "HDP births": SparseHDP(2, n_batches=3, moves=["birth", "delete"]),
+    "mixture births": SparseMixture(2, n_batches=3, moves=["birth", "merge"], **PROCESS),
     "mixture batch": SparseMixture(6, sparsity_level=2, learning_method="batch"),
     "mixture online": SparseMixture(6, learning_method="online", batch_size=40),
     "mixture memoized": SparseMixture(6, sparsity_level=2, n_batches=3),

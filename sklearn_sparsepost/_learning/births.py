@@ -1,12 +1,12 @@
 """Births: components that are proposed on a few units, and stay only if the whole-data bound rises.
 
 A component may hold what several should. The units in which it matters most, or if these are many
-some of them, are clustered; the clusters are new components, that a few local updates of these
-units settle beside all others. Nothing else changes, so that the bound of all data is known, as for
-deletes, and without another pass. What other units would gain by the new components, the next
-passes find. Births of many components at once and their place among the other moves are those of
-Hughes & Sudderth, "Memoized online variational inference for Dirichlet process mixture models",
-2013.
+some of them, are clustered: of groups what is the component's. The clusters are new components,
+that a few local updates of these units settle beside all others. Nothing else changes, so that the
+bound of all data is known, as for deletes, and without another pass. What other units would gain by
+the new components, the next passes find. Births of many components at once and their place among
+the other moves are those of Hughes & Sudderth, "Memoized online variational inference for Dirichlet
+process mixture models", 2013.
 """
 
 import numpy as np
@@ -18,14 +18,14 @@ from sklearn_sparsepost._models.tracking import Parents
 from sklearn_sparsepost._run.streams import STREAM_BIRTHS
 from sklearn_sparsepost._suffstats import sum_of_chunks
 
-# Components a pass that may give birth, the largest first.
-N_PARENTS = 10
+# Components a pass that may give birth, the largest first: of a mixture, and of groups.
+ROW_PARENTS, GROUP_PARENTS = 10, 20
 # Units of each that are fitted anew, rows of a mixture or groups, and the least there must be.
 MOST_ROWS, MOST_GROUPS, LEAST_UNITS = 1 << 17, 2000, 4
 # Units that are clustered, and children: of rows the number that serves them best alone.
-N_SAMPLED, ROW_CHILDREN, GROUP_CHILDREN = 8192, (2, 6), 10
+N_SAMPLED, ROW_CHILDREN, GROUP_CHILDREN = 8192, (2, 6), 3
 # Turns in which children of rows settle among themselves, and local steps beside all others.
-N_ALONE, ROW_TURNS, GROUP_TURNS = 10, 1, 3
+N_ALONE, ROW_TURNS, GROUP_TURNS = 10, 1, 10
 # A parent that is left less than this share of its data is begun anew as the first child.
 ANEW = 0.1
 # Data below which a child is given up, and the most that children take from other components.
@@ -55,12 +55,11 @@ def choose_parents(model, state, most_components, most_bytes):
     n_units, total = state.stats.value("n_samples"), count.sum()
     if len(count) >= most_components or not total > 0:
         return None
-    n_parents = N_PARENTS
+    most, n_parents = MOST_GROUPS, GROUP_PARENTS
     if not model.tracks_overlap:
         n_batches = len(state.memo) if state.memo else 1
         n_bytes = n_batches * sum(array.nbytes for array in state.stats.arrays.values())
-        n_parents = max(1, min(n_parents, most_bytes // n_bytes))
-    most = MOST_GROUPS if model.tracks_overlap else MOST_ROWS
+        most, n_parents = MOST_ROWS, max(1, min(ROW_PARENTS, most_bytes // n_bytes))
     components, rates = [], []
     for component in np.argsort(-count, kind="stable").tolist():
         size = count[component] / total * n_units
@@ -118,7 +117,7 @@ def give_birth(model, corpus, state, parents, bound, most_components, clusters):
         tried += 1
         brood = Brood(model, corpus, state, drawn, parent, parents.rates[slot])
         children = brood.first(clusters, most_components - len(count), rng)
-        trial, found = (None, -np.inf) if children is None else brood.born(children)
+        trial, found = (None, -np.inf) if children is None else brood.born(children, bound)
         if not found > bound:
             attempts.fail([parent], count, "birth")
             continue
@@ -156,7 +155,7 @@ class Brood:
             self.rest.add(stats, -1.0)
         left = self.rest.value("count")[parent]
         few = left < ANEW * state.stats.value("count")[parent]
-        self.begins_anew = bool(few and not model.tracks_overlap)
+        self.begins_anew = bool(few)
 
     def first(self, clusters, room, rng):
         """Statistics that children begin from, as if all units drawn had been clustered.
@@ -171,8 +170,9 @@ class Brood:
             numbers = rng.choice(numbers, N_SAMPLED, replace=False)
         chunk = self.corpus.chunk(runs_of(np.sort(numbers)))
         if self.model.tracks_overlap:
-            labels = clusters(chunk, min(GROUP_CHILDREN, most), rng)
-            best = self._clustered(chunk, labels)
+            globals_ = self.model.resized(self.rest.n_components).globals_of(self.state)
+            chunk = self.model.share_of(chunk, globals_, self.parent)
+            best = self._clustered(chunk, clusters(chunk, min(GROUP_CHILDREN, most), rng))
         else:
             n_rows = len(numbers)
             best, value = None, self._alone(chunk, np.zeros(n_rows, dtype=np.intp), 1)[1]
@@ -206,9 +206,9 @@ class Brood:
         found = self.corpus.map(model.local_step, globals_, self.state.key, chunks=chunks)
         return sum_of_chunks(stats for stats, _ in found)
 
-    def born(self, children):
-        """The state with some children, and its bound; None if too few live."""
-        state, K, start = self.state, self.rest.n_components, None
+    def born(self, children, least):
+        """The state with some children, and its bound; None if there is no hope of the least."""
+        state, K, start, bound = self.state, self.rest.n_components, None, -np.inf
         n_turns = GROUP_TURNS if self.model.tracks_overlap else ROW_TURNS
         for turn in range(n_turns):
             n_more = children.n_components - self.begins_anew
@@ -217,7 +217,7 @@ class Brood:
             model = self.model.resized(K + n_more)
             learned = self._learned(children)
             if start is None:
-                start = self.rest.insert(n_more).add(self._placed(children))
+                start = self._without_parent().insert(n_more).add(self._placed(children))
             globals_ = model.globals_of(state.with_components(start, learned))
             found = {
                 b: self._visit(model, globals_, numbers) for b, (numbers, _) in self.drawn.items()
@@ -225,16 +225,20 @@ class Brood:
             start = self.model.carried(self.rest, state.learned, learned).insert(n_more)
             for stats in found.values():
                 start.add(stats)
+            trial = state.with_components(start, learned)
+            before, bound = bound, model.bound(trial)
             if turn < n_turns - 1:
+                # Turns gain less and less.
+                if turn and bound + (n_turns - 1 - turn) * (bound - before) < least:
+                    return None, -np.inf
                 start, children = self._living(start)
-        trial = state.with_components(start, learned)
         trial.overlap = None
         if state.memo is not None:
             trial.memo = [
                 self._remembered(b, seen, learned, n_more, found.get(b))
                 for b, seen in enumerate(state.memo)
             ]
-        return trial, model.bound(trial)
+        return trial, bound
 
     def _living(self, stats):
         """Statistics without the children that hold nothing, and those of the others."""
@@ -258,6 +262,15 @@ class Brood:
         weights /= self.state.stats.value("count").sum()
         weights *= min(1.0, MOST_WEIGHT / weights.sum())
         return self.model.add_learned(self.state.learned, weights)
+
+    def _without_parent(self):
+        """Statistics of all data but what the parent holds of the units."""
+        K, parent = self.rest.n_components, self.parent
+        order = np.arange(K)
+        order[parent] = K
+        left = self.rest.reorder(np.array([parent])).insert(K)
+        left = left.reorder(np.append(np.arange(1, K + 1), 0))
+        return self.state.stats.insert(1).add(left).reorder(order)
 
     def _placed(self, children):
         """Statistics of children at their places behind all others."""

@@ -156,7 +156,8 @@ def _move(model, corpus, state, track, births):
     found = [state.tracked[b] for b in sorted(state.tracked)]
     state.overlap = sum(part.overlap for part in found) if track.overlap else None
     if track.parents is not None:
-        state, bound = births(model, corpus, state, track.parents, bound)
+        with single_blas():  # the bits may depend on the threads
+            state, bound = births(model, corpus, state, track.parents, bound)
         state.history[-1] = bound
         return state
     state, bound = merge_components(model, state, track.pairs, bound)

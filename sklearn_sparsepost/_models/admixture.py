@@ -236,8 +236,7 @@ class Admixture(Model):
                 for target in track.targets
             ]
             if track.parents is not None:
-                main = mass[:, track.parents.components].argmax(axis=1)
-                main = np.array(track.parents.components)[main]
+                main = mass.argmax(axis=1)
                 found.children = [
                     Users(*_part_of(held, chunk, globals_, items, share, mass), np.inf)
                     for held in track.parents.units(main, chunk.numbers)
@@ -276,6 +275,17 @@ class Admixture(Model):
     def drop_learned(self, learned, component):
         """The documents' prior without a component."""
         return self.documents.removed(learned, component)
+
+    @staticmethod
+    def share_of(chunk, globals_, component):
+        """A chunk of counts with the expected ones of a component alone."""
+        items, documents, alpha = Items(chunk), globals_.documents, globals_.alpha
+        level, dtype = documents.level(len(alpha)), items.counts.dtype
+        weights = globals_.observation.item_weights(items, globals_.table, level, dtype)
+        index, resp, *_ = documents.fit(items.indptr, items.local, items.counts, weights, alpha)
+        share = occurrence_shares(items, index, resp, weights[0])[:, [component]].toarray()
+        counts = (items.counts * share.ravel()).astype(dtype)
+        return chunk.with_counts(counts)
 
     def add_learned(self, learned, weights):
         """The documents' prior with more components."""

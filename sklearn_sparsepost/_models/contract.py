@@ -291,6 +291,26 @@ class Model:
         """
         return learned
 
+    @staticmethod
+    def share_of(chunk, globals_, component):
+        """Find what is of one component in a chunk whose units may have many.
+
+        Parameters
+        ----------
+        chunk : Chunk or DenseChunk
+            The units.
+        globals_ : Globals
+            From :meth:`globals_of`.
+        component : int
+            The component.
+
+        Returns
+        -------
+        chunk : Chunk or DenseChunk
+            The same units, counts or weights of rows being those expected of the component.
+        """
+        return chunk
+
     def add_learned(self, learned, weights):
         """Return what is learned besides statistics with more components, after the others.
 
