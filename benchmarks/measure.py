@@ -164,6 +164,83 @@ def bars(corpus, n_topics, *, seeds=5, options=None, threads=1):
     return result
 
 
+def far_blobs(n_blobs, n_features, seed):
+    """Gaussian clouds of different sizes and shapes, far from each other.
+
+    Parameters
+    ----------
+    n_blobs : int
+        How many.
+    n_features : int
+        Dimensions.
+    seed : int
+        Of all that is drawn.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        About 400 rows a cloud, the largest clouds four times the smallest; standard deviations
+        from 0.4 to 1.4 along axes of their own, and centres at least 9 apart.
+    """
+    rng = np.random.default_rng((n_blobs, n_features, seed))
+    share = rng.uniform(1, 4, n_blobs)
+    centres = np.zeros((0, n_features))
+    while len(centres) < n_blobs:
+        centre = rng.normal(scale=6 * n_blobs ** (1 / n_features), size=(1, n_features))
+        if (np.linalg.norm(centres - centre, axis=1) > 9).all():
+            centres = np.concatenate([centres, centre])
+    parts = []
+    for centre, size in zip(centres, 400 * n_blobs * share / share.sum(), strict=True):
+        axes = np.linalg.qr(rng.normal(size=(n_features, n_features)))[0]
+        rows = rng.normal(size=(int(size), n_features)) * rng.uniform(0.4, 1.4, n_features)
+        parts.append(centre + rows @ axes)
+    return rng.permutation(np.concatenate(parts))
+
+
+def blobs(corpus, n_topics, *, begun=1, seeds=5, options=None, threads=1):
+    """How many of some far Gaussian clouds a Dirichlet process finds, in 2, 4 and 8 dimensions.
+
+    Parameters
+    ----------
+    corpus : str
+        Not used: clouds are drawn by :func:`far_blobs`.
+    n_topics : int
+        Clouds.
+    begun : int, default=1
+        Components to begin with.
+    seeds : int, default=5
+        Of data and fits, in each number of dimensions.
+    options : dict, default=None
+        Of SparseMixture.
+    threads : int, default=1
+        Threads.
+
+    Returns
+    -------
+    result : dict
+        Numbers of components in use, passes and seconds, a list each.
+    """
+    from sklearn_sparsepost import SparseMixture
+
+    result = {"topics": [], "passes": [], "seconds": []}
+    for n_features in (2, 4, 8):
+        for seed in range(seeds):
+            X = far_blobs(n_topics, n_features, seed)
+            mixture = SparseMixture(
+                begun,
+                weight_concentration_prior_type="dirichlet_process",
+                covariance_prior=np.eye(n_features),
+                random_state=seed,
+                **(options or {}),
+            )
+            started = perf_counter()
+            mixture.fit(X)
+            result["seconds"].append(perf_counter() - started)
+            result["topics"].append(mixture.n_components_)
+            result["passes"].append(mixture.n_iter_)
+    return result
+
+
 class SampledDirichlet:
     """Dirichlet topic weights by Gibbs sampling, as `complete_documents` asks for them.
 
@@ -670,6 +747,7 @@ def minibatch(
 KINDS = {
     "approximations": approximations,
     "bars": bars,
+    "blobs": blobs,
     "completion": completion,
     "curve": curve,
     "logits": logits,

@@ -21,7 +21,7 @@ def topics_found_tables(runs, table):
     """
     curves = {key: run for key, run in runs.items() if "checkpoints" in run}
     tables = [_found(name, labels, table) for name, labels in read(curves, "topics found").items()]
-    return [*tables, *_bars(runs, table), *_patches(runs, table)]
+    return [*tables, *_bars(runs, table), *_blobs(runs, table), *_patches(runs, table)]
 
 
 def _found(name, labels, table):
@@ -57,25 +57,20 @@ def _found(name, labels, table):
 
 def _bars(runs, table):
     """How many of ten bars are found."""
-    rows = []
-    for key, result in runs.items():
-        experiment, name, label = key.split("/")
-        if experiment == "topics found" and name.startswith("bars-") and "topics" in result:
-            rows.append(
-                [
-                    f"{name.partition('-')[2]}, {label}",
-                    ", ".join(map(str, result["topics"])),
-                    ", ".join(map(str, result["passes"])),
-                    f"{np.median(result['seconds']):.1f}",
-                ]
-            )
-    if not rows:
-        return []
     note = (
         "1,000 images of 900 pixels from 10 bars and noise, a fit for each of several seeds: "
         "topics found, passes made, and the median of the seconds with one thread."
     )
-    return [table("Bars found", note, ["begun with", "topics", "passes", "s"], rows)]
+    rows = [
+        [
+            begun,
+            ", ".join(map(str, result["topics"])),
+            ", ".join(map(str, result["passes"])),
+            f"{np.median(result['seconds']):.1f}",
+        ]
+        for _, begun, result in _counted(runs, "bars")
+    ]
+    return [table("Bars found", note, ["begun with", "topics", "passes", "s"], rows)] * bool(rows)
 
 
 def _patches(runs, table):
@@ -110,3 +105,30 @@ def _patches(runs, table):
         header = ["model", "components", "score", "s a pass"]
         tables.append(table("Patches by photograph", note, header, rows))
     return tables
+
+
+def _blobs(runs, table):
+    """How often all of some far clouds are found."""
+    note = (
+        "Gaussian clouds of different sizes and shapes in 2, 4 and 8 dimensions, about 400 points "
+        "each, several seeds each: how many fits of SparseMixture with a Dirichlet process end "
+        "with as many components, passes made, and the median of the seconds with one thread."
+    )
+    rows = []
+    for n_blobs, begun, result in _counted(runs, "blobs"):
+        found = [number == int(n_blobs) for number in result["topics"]]
+        label = begun.partition(", ")[2]
+        passes = f"{min(result['passes'])}-{max(result['passes'])}"
+        seconds = f"{np.median(result['seconds']):.1f}"
+        rows.append([n_blobs, label, f"{sum(found)} of {len(found)}", passes, seconds])
+    header = ["clouds", "begun with", "all found", "passes", "s"]
+    return [table("Clouds found", note, header, rows)] * bool(rows)
+
+
+def _counted(runs, kind):
+    """What there are, what a fit began with, and results, of one kind of data."""
+    for key, result in runs.items():
+        experiment, name, label = key.split("/")
+        if experiment == "topics found" and name.startswith(f"{kind}-") and "topics" in result:
+            number = name.partition("-")[2]
+            yield number, f"{number}, {label}", result

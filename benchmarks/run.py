@@ -324,6 +324,20 @@ def topics_found(quick=False):
                 "options": {"init": init, "restarts": 0},
             }
             found.append((f"topics found/bars-{k}/{init}", {**spec, "seeds": 1 if quick else 5}))
+    births = {"moves": ["birth", "merge", "delete"]}
+    spec = {"kind": "bars", "corpus": "bars", "n_topics": 1, "seeds": 1 if quick else 5}
+    found.append(("topics found/bars-1/births", {**spec, "options": {"restarts": 0, **births}}))
+    corpus, k, budget = ("kos", 10, 2) if quick else ("newsgroups20", 20, 100)
+    for label, options in (("HDP", {}), ("HDP, births", {**births, "max_components": 300})):
+        spec = {"kind": "curve", "method": "sparsehdp", "options": options, "seed": 0}
+        spec |= {"corpus": corpus, "n_topics": k, "budget": budget}
+        found.append((f"topics found/{corpus}-{k}/{label}, seed 0", spec))
+    for n_blobs in (3,) if quick else (3, 10, 30):
+        for begun in (1, n_blobs, 4 * n_blobs):
+            for label, options in (("merge and delete", {}), ("births", births)):
+                spec = {"kind": "blobs", "corpus": "blobs", "n_topics": n_blobs, "begun": begun}
+                spec |= {"options": options, "seeds": 1 if quick else 5}
+                found.append((f"topics found/blobs-{n_blobs}/from {begun}, {label}", spec))
     return found
 
 

@@ -1,10 +1,11 @@
 """SparseHDP: topics whose number is found, by sparse posteriors and moves (paper 002)."""
 
 from functools import partial
+from numbers import Integral
 
 import numpy as np
 
-from sklearn_sparsepost._checks import PRIOR
+from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._grouped_topics import BaseGroupedTopics
 from sklearn_sparsepost._learning.loops import STREAM_SIZE
@@ -13,8 +14,6 @@ from sklearn_sparsepost._models.discrete import Multinomial
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._models.sticks import StickDocuments, stick_weights
-
-MOVES = ("merge", "delete")
 
 
 @with_shared_texts
@@ -26,16 +25,16 @@ class SparseHDP(BaseGroupedTopics):
 
     Documents share topics whose weights over the corpus are learned, by sticks of a Dirichlet
     process with a full posterior and a surrogate bound that prefers no topic to an empty one
-    (Hughes, Kim & Sudderth [1]_). Merges and deletes change the number of topics, and are accepted
-    only if the bound of the whole corpus rises. The local step is that of :class:`SparseLDA`:
-    every distinct word of a document keeps at most `sparsity_level` topics.
+    (Hughes, Kim & Sudderth [1]_). Merges and deletes, and births if wanted, change the number of
+    topics, and are accepted only if the bound of the whole corpus rises. The local step is that of
+    :class:`SparseLDA`: every distinct word of a document keeps at most `sparsity_level` topics.
 
     Read more in the :ref:`User Guide <sparse_hdp>`.
 
     Parameters
     ----------
     n_components : int, default=100
-        Number of topics to begin with. With moves the fitted `n_components_` is what is left.
+        Number of topics to begin with. With moves the fitted `n_components_` is another.
 
     sparsity_level : int or None, default=8
         The most topics that a distinct word of a document may keep, L. None, or K and more, is
@@ -88,11 +87,15 @@ class SparseHDP(BaseGroupedTopics):
 
     {learning_method}
 
-    moves : bool or sequence of {"merge", "delete"}, default=True
+    moves : bool or sequence of {"birth", "merge", "delete"}, default=True
         Moves that change the number of topics after passes of batch or memoized learning, True for
-        all. Merges join topics that occur in the same documents or are made of the same words;
-        deletes take a topic out, and fit the documents that used it, if these are not more than
-        500, without it.
+        merges and deletes. Merges join topics that occur in the same documents or are made of the
+        same words; deletes take a topic out, and fit the documents that used it, if these are not
+        more than 500, without it. Births, in every other pass, add topics that clusters of a
+        topic's documents begin.
+
+    max_components : int, default=None
+        The most topics after births, at least `n_components`. None leaves it to the bound.
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
@@ -187,7 +190,8 @@ class SparseHDP(BaseGroupedTopics):
 
     moves_history_ : structured ndarray of shape (n_tries,)
         For each pass and kind of move that was tried: "n_iter", "move", how many were "tried" and
-        "accepted", and "n_components" afterwards. The move "empty" removes topics without words.
+        "accepted", and "n_components" afterwards. The move "empty" removes topics without words,
+        and a birth may add several.
 
     restart_acceptance_ : ndarray of shape (`n_iter_`,)
         Share of restart proposals accepted in each pass; NaN where none was made.
@@ -239,6 +243,7 @@ class SparseHDP(BaseGroupedTopics):
         "doc_concentration": [PRIOR],
         "topic_concentration": [PRIOR],
         "moves": ["boolean", list, tuple, set],
+        "max_components": [None, Interval(Integral, 1, MOST_INTEGER, closed="both")],
     }
 
     def __init__(
@@ -260,6 +265,7 @@ class SparseHDP(BaseGroupedTopics):
         reg_covar=1e-6,
         learning_method="memoized",
         moves=True,
+        max_components=None,
         init="k-means++",
         n_batches=10,
         batch_size=512,
@@ -295,6 +301,7 @@ class SparseHDP(BaseGroupedTopics):
         self.reg_covar = reg_covar
         self.learning_method = learning_method
         self.moves = moves
+        self.max_components = max_components
         self.init = init
         self.n_batches = n_batches
         self.batch_size = batch_size
@@ -353,19 +360,10 @@ class SparseHDP(BaseGroupedTopics):
     def _documents(self, alpha):
         return DirichletDocuments(alpha, **self._step_options())
 
-    def _wanted_moves(self):
-        """The names of the moves to make."""
-        if isinstance(self.moves, (bool, np.bool_)):
-            return MOVES if self.moves else ()
-        unknown = [name for name in self.moves if name not in MOVES]
-        if unknown:
-            raise ValueError(f"moves must be True, False or of {MOVES}, got {unknown[0]!r}")
-        return tuple(self.moves)
-
     def _one_pass(self, model, corpus):
         moves = self._wanted_moves() if self.learning_method != "online" else ()
-        one_pass = super()._one_pass(model, corpus, bool(moves))
-        return partial(one_pass, moves=moves, evaluate_every=1) if moves else one_pass
+        one_pass = super()._one_pass(model, corpus, moves)
+        return partial(one_pass, evaluate_every=1) if moves else one_pass
 
     def _has_converged(self, state):
         moving = state.attempts is not None and not state.attempts.are_over

@@ -14,6 +14,7 @@ from sklearn_sparsepost._checks import (
 )
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._learning.state import FitState
+from sklearn_sparsepost._learning.topic_moves import TRIED
 from sklearn_sparsepost._mixture_estimator import BaseMixture
 from sklearn_sparsepost._models.mixture import Mixture
 from sklearn_sparsepost._models.priors import GAUSSIAN_PARAMETERS
@@ -46,7 +47,8 @@ class SparseMixture(BaseMixture):
     Parameters
     ----------
     n_components : int, default=1
-        Number of components, K; with a Dirichlet process the most there can be.
+        Number of components, K; with a Dirichlet process the number to begin with, and without
+        births the most there can be.
 
     sparsity_level : int or None, default=4
         The most components that an observation may keep, L. None, or K and more, is the dense
@@ -106,10 +108,15 @@ class SparseMixture(BaseMixture):
     reg_covar : float, default=1e-6
         Added to the variances of Gaussians.
 
-    moves : bool, default=True
-        Whether components of a Dirichlet process are merged after a pass, or one of the smallest is
-        deleted and its observations given to others, wherever that raises the bound of the whole
-        data; batch and memoized learning only. So the number of components is found.
+    moves : bool or sequence of {"birth", "merge", "delete"}, default=True
+        Moves of a Dirichlet process after passes of batch or memoized learning, accepted wherever
+        the bound of the whole data rises, so that the number of components is found. Components
+        are merged; or one of the smallest is deleted and its observations given to others; or, in
+        every other pass, one gives birth: observations of its own are clustered anew. True for
+        merges and deletes, which only ever lower the number.
+
+    max_components : int, default=None
+        The most components after births, at least `n_components`. None leaves it to the bound.
 
     {learning_method}
 
@@ -214,8 +221,12 @@ class SparseMixture(BaseMixture):
 
     n_components_ : int
         Number of components in use: those that half an observation or more is expected in, after
-        :meth:`partial_fit` of `total_samples`. After merges the other attributes have fewer
-        components than `n_components`, too.
+        :meth:`partial_fit` of `total_samples`. After moves the other attributes have another
+        number of components than `n_components`, too.
+
+    moves_history_ : structured ndarray of shape (n_tries,)
+        For each pass and kind of move that was tried: "n_iter", "move", how many were "tried" and
+        "accepted", and "n_components" afterwards. A birth may add several components.
 
     bound_history_ : ndarray of shape (`n_iter_`,)
         Evidence lower bound of the training data after each pass, in nats, exact for L-sparse
@@ -289,7 +300,8 @@ class SparseMixture(BaseMixture):
         ],
         "weight_concentration_prior": [None, PRIOR],
         "feature_prior": [None, PRIOR, "array-like"],
-        "moves": ["boolean"],
+        "moves": ["boolean", list, tuple, set],
+        "max_components": [None, Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "init_params": [
             StrOptions({"agglomerative", "k-means++", "kmeans", "random_from_data", "random"})
         ],
@@ -318,6 +330,7 @@ class SparseMixture(BaseMixture):
         feature_prior=None,
         reg_covar=1e-6,
         moves=True,
+        max_components=None,
         learning_method="memoized",
         init_params="agglomerative",
         weights_init=None,
@@ -353,6 +366,7 @@ class SparseMixture(BaseMixture):
         self.feature_prior = feature_prior
         self.reg_covar = reg_covar
         self.moves = moves
+        self.max_components = max_components
         self.learning_method = learning_method
         self.init_params = init_params
         self.weights_init = weights_init
@@ -401,11 +415,13 @@ class SparseMixture(BaseMixture):
         )
 
     @property
-    def _has_moves(self):
+    def _moves(self):
+        """The moves that are made."""
+        moves = self._wanted_moves()
         process = self.weight_concentration_prior_type == "dirichlet_process"
         # The likelihood alone never gains from fewer components.
         scored = self.estimation != "ml" and self.learning_method != "online"
-        return self.moves and process and scored
+        return moves if process and scored else ()
 
     # ------------------------------------------------------------------ fitting
 
@@ -436,6 +452,7 @@ class SparseMixture(BaseMixture):
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "weights_")
             self._check_neighbors()
+            moves = self._moves
             X, dtype = self._validate_rows(X, reset=not goes_on)
             corpus = self._corpus(X, dtype, sample_weight)
             self._check_samples(X)
@@ -444,7 +461,7 @@ class SparseMixture(BaseMixture):
             model = self._model(dtype, n_components, X.shape[0], parts)
             n_starts = 1 if goes_on else self.n_init
             states = self._states(model, corpus, goes_on, n_starts)
-            one_pass = self._one_pass(model, corpus, self._has_moves)
+            one_pass = self._one_pass(model, corpus, moves)
             self._run_passes(X, states, one_pass, reached, n_starts)
         return self
 
@@ -481,7 +498,8 @@ class SparseMixture(BaseMixture):
                     f"{name}={self._fitted_as[name]!r}, which cannot change"
                 )
         found = len(self.weights_)
-        if found > self.n_components or (found < self.n_components and not self._has_moves):
+        fewer, more = found < self.n_components, found > self.n_components
+        if (more and "birth" not in self._moves) or (fewer and not self._moves):
             raise ValueError(
                 f"n_components={self.n_components}, but there are {found} fitted components to go "
                 "on with"
@@ -614,6 +632,8 @@ class SparseMixture(BaseMixture):
         found["lower_bound_"] = float(state.history[-1]) if state.history else -np.inf
         found["converged_"] = self._has_converged(state) if state.history else False
         found["n_iter_"] = state.n_passes
+        tried = [] if state.attempts is None else state.attempts.log
+        found["moves_history_"] = np.array(tried, dtype=TRIED)
         found["n_batch_iter_"] = state.n_updates
         found["n_samples_seen_"] = state.n_seen
         found["_fit_state"] = state if whole else state.slim()

@@ -20,7 +20,10 @@ from sklearn_sparsepost._learning.loops import (
     stream_update,
 )
 from sklearn_sparsepost._learning.moves import pass_with_moves
+from sklearn_sparsepost._starts.clusters import clusters_of
 
+# Moves there are, and those that are made where nothing else is said.
+MOVES, DEFAULT_MOVES = ("birth", "merge", "delete"), ("merge", "delete")
 PASSES = {"batch": batch_pass, "online": online_pass, "memoized": memoized_pass}
 
 
@@ -72,7 +75,23 @@ class BaseVariational(BaseSparsePosterior):
         state.fingerprint = fingerprint(corpus.X, corpus.weight, corpus.groups)
         return state
 
-    def _one_pass(self, model, corpus, moves=False):
+    def _wanted_moves(self):
+        """The names of the moves to make."""
+        if isinstance(self.moves, (bool, np.bool_)):
+            moves = DEFAULT_MOVES if self.moves else ()
+        else:
+            unknown = [name for name in self.moves if name not in MOVES]
+            if unknown:
+                raise ValueError(f"moves must be True, False or of {MOVES}, got {unknown[0]!r}")
+            moves = tuple(name for name in MOVES if name in self.moves)
+        most = self.max_components
+        if most is not None and most < self.n_components:
+            raise ValueError(
+                f"max_components={most} must be at least n_components={self.n_components}"
+            )
+        return moves
+
+    def _one_pass(self, model, corpus, moves=()):
         """A pass of the learning method, with moves or without, as a function of the state."""
         method = self.learning_method
         options = {"evaluate_every": getattr(self, "evaluate_every", 1)}
@@ -82,6 +101,11 @@ class BaseVariational(BaseSparsePosterior):
         elif method == "memoized":
             options["n_batches"] = self.n_batches
         if moves:
+            options |= {
+                "moves": moves,
+                "max_components": self.max_components,
+                "clusters": clusters_of,
+            }
             return partial(pass_with_moves, PASSES[method], model, corpus, **options)
         return partial(PASSES[method], model, corpus, **options)
 
@@ -90,6 +114,8 @@ class BaseVariational(BaseSparsePosterior):
 
         In online learning, where it may fall at any time, whether it moved by less.
         """
+        if state.attempts is not None and state.attempts.may_bear:
+            return False
         known = [bound for bound in state.history if not np.isnan(bound)]
         if not self.tol or len(known) < 2 or np.isnan(state.history[-1]):
             return False

@@ -53,6 +53,7 @@ LDAS["LDA gibbs, bayes, draws"] = SparseLDA(
     K, local_step="gibbs", estimation="bayes", rao_blackwell=False, **COMMON
 )
 LDAS["HDP"] = SparseHDP(K, **{**COMMON, "max_iter": 6})
+LDAS["HDP births"] = SparseHDP(2, moves=["birth", "merge"], **{**COMMON, "max_iter": 4})
 LDAS["HDP online"] = SparseHDP(K, learning_method="online", batch_size=100, **COMMON)
 LDAS["LDA warm"] = SparseLDA(K, doc_start="warm", **COMMON)
 LDAS["LDA dense"] = SparseLDA(K, **{**COMMON, "sparsity_level": None})
@@ -69,6 +70,12 @@ for observation in ("bernoulli", "multinomial"):
     MIXTURES[f"mixture {observation}"] = SparseMixture(20, observation=observation, **COMMON)
 MIXTURES["mixture moves"] = SparseMixture(
     20, weight_concentration_prior_type="dirichlet_process", **COMMON
+)
+MIXTURES["mixture births"] = SparseMixture(
+    2,
+    weight_concentration_prior_type="dirichlet_process",
+    moves=["birth", "delete"],
+    **COMMON,
 )
 MIXTURES["mixture neighbours"] = SparseMixture(20, n_neighbors=3, **COMMON)
 GROUPS = np.repeat(np.arange(60), 10)

@@ -42,6 +42,8 @@ ESTIMATORS = {
     "HDP": SparseHDP(9, n_batches=3),
     "HDP batch, warm": SparseHDP(9, learning_method="batch", doc_start="warm"),
     "HDP of rows": SparseHDP(9, observation="gaussian", n_batches=3),
+    "HDP births": SparseHDP(2, n_batches=3, moves=["birth", "delete"]),
+    "mixture births": SparseMixture(2, n_batches=3, moves=["birth", "merge"], **PROCESS),
     "mixture batch": SparseMixture(6, sparsity_level=2, learning_method="batch"),
     "mixture online": SparseMixture(6, learning_method="online", batch_size=40),
     "mixture memoized": SparseMixture(6, sparsity_level=2, n_batches=3),

@@ -223,8 +223,8 @@ def test_moves_are_named(bars):
     hdp = SparseHDP(20, moves=["merge"], max_iter=6, random_state=0).fit(bars)
     assert set(hdp.moves_history_["move"].tolist()) <= {"merge", "empty"}
     assert SparseHDP(20, moves=False, max_iter=3, random_state=0).fit(bars).n_components_ == 20
-    with pytest.raises(ValueError, match="moves must be .* got 'birth'"):
-        SparseHDP(20, moves=["birth"]).fit(bars)
+    with pytest.raises(ValueError, match="moves must be .* got 'split'"):
+        SparseHDP(20, moves=["split"]).fit(bars)
     with pytest.raises(ValueError, match="topic_word_prior has one row a topic"):
         SparseHDP(2, topic_word_prior=np.ones((2, 25))).fit(bars)
     for name in ("doc_concentration", "topic_concentration"):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from sklearn_sparsepost._kernels._topl import topl_weights
+from sklearn_sparsepost._learning.births import choose_parents, give_birth
 from sklearn_sparsepost._learning.topic_moves import (
     Attempts,
     choose_topic_pairs,
@@ -35,8 +36,20 @@ NOTHING, ROUNDING = 1e-6, 1e-13
 HOPELESS = 1e-9
 
 
-def pass_with_moves(one_pass, model, corpus, state, *, moves=("merge", "delete"), **options):
+def pass_with_moves(
+    one_pass,
+    model,
+    corpus,
+    state,
+    *,
+    moves=("merge", "delete"),
+    max_components=None,
+    clusters=None,
+    **options,
+):
     """A batch or memoized pass, and then merges, or deletes if no components were merged.
+
+    With births every other pass has these alone, as long as there is anything left to be tried.
 
     Parameters
     ----------
@@ -48,8 +61,13 @@ def pass_with_moves(one_pass, model, corpus, state, *, moves=("merge", "delete")
         The data.
     state : FitState
         Where the fit stands.
-    moves : tuple of {"merge", "delete"}, default=("merge", "delete")
+    moves : tuple of {"birth", "merge", "delete"}, default=("merge", "delete")
         Which moves are made.
+    max_components : int, default=None
+        The most components after births; None for any number.
+    clusters : callable, default=None
+        ``clusters(chunk, n_clusters, rng)`` labels a chunk's rows by which new components begin;
+        births need it.
     **options : dict
         Of the pass.
 
@@ -76,27 +94,46 @@ def pass_with_moves(one_pass, model, corpus, state, *, moves=("merge", "delete")
     """
     n_before = state.stats.n_components
     model = model.resized(n_before)
+    most = np.inf if max_components is None else max_components
     with corpus.threads(), single_blas():  # pairs that tie differ by rounding
-        track = _track(model, corpus, state, moves)
+        track = _track(model, corpus, state, moves, most)
     tried = "delete" not in moves or _may_delete(state, model, moves)
     state = one_pass(model, corpus, state, track=track, **options)
-    if state.attempts is None:
-        state.attempts = Attempts(n_before)
+    state.attempts = Attempts(n_before) if state.attempts is None else state.attempts.copy()
     with corpus.threads():
-        state = _move(model, corpus, state, track)
+        state = _move(
+            model,
+            corpus,
+            state,
+            track,
+            partial(give_birth, most_components=most, clusters=clusters),
+        )
         if state.stats.n_components != n_before:
             state.local = {}
             state.sum_anew()
             state.note(model, [state.stats])
         state.attempts.are_over = tried and state.stats.n_components == n_before
+        state.attempts.have_born = track.parents is not None
+        state.attempts.may_bear = _parents(model, state, moves, most) is not None
         model.resized(state.stats.n_components).global_step(state)
     state.tracked = {}
     return state
 
 
-def _track(model, corpus, state, moves):
+def _parents(model, state, moves, most):
+    """Who may give birth."""
+    if "birth" not in moves or not model.can_delete or state.attempts is None:
+        return None
+    return choose_parents(model, state, most, TARGET_BYTES)
+
+
+def _track(model, corpus, state, moves, most):
     """What to track in the coming pass."""
     pairs, targets = np.empty((0, 2), dtype=np.intp), []
+    if state.attempts is not None and not state.attempts.have_born:
+        parents = _parents(model, state, moves, most)
+        if parents is not None:
+            return Track(pairs, overlap=model.tracks_overlap, parents=parents)
     if "merge" in moves:
         find = choose_topic_pairs if model.tracks_overlap else partial(choose_pairs, corpus=corpus)
         pairs = find(model, state=state)
@@ -113,11 +150,16 @@ def _may_delete(state, model, moves):
     return "delete" in moves and model.can_delete and (settled or not model.tracks_overlap)
 
 
-def _move(model, corpus, state, track):
+def _move(model, corpus, state, track, births):
     """Make the moves that were tracked, as far as the bound rises."""
     n_before, bound = state.stats.n_components, state.history[-1]
     found = [state.tracked[b] for b in sorted(state.tracked)]
     state.overlap = sum(part.overlap for part in found) if track.overlap else None
+    if track.parents is not None:
+        with single_blas():  # the bits may depend on the threads
+            state, bound = births(model, corpus, state, track.parents, bound)
+        state.history[-1] = bound
+        return state
     state, bound = merge_components(model, state, track.pairs, bound)
     if state.stats.n_components == n_before:  # what was tracked is still true
         if model.tracks_overlap:
@@ -357,4 +399,11 @@ def delete_component(model, state, targets, bound):
             parts[b].apply(model.empty_stats().add(seen), target).compact()
             for b, seen in enumerate(state.memo)
         ]
+    if state.attempts is not None:
+        best = best.with_components(best.stats, best.learned)
+        best.attempts = state.attempts.copy()
+        if best.stats.n_components < model.n_components:
+            best.attempts.keep(np.delete(np.arange(model.n_components), removed[0]))
+        n_gone = model.n_components - best.stats.n_components
+        best.attempts.note(state.n_passes, "delete", len(targets), n_gone, best.stats.n_components)
     return best, bound

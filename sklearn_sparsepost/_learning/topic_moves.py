@@ -48,6 +48,8 @@ class Attempts:
         self.log = []
         self.are_settled = True  # whether the last merges changed nothing, so that deletes may
         self.are_over = False  # whether the last pass has tried all moves in vain
+        self.have_born = False  # whether the last pass was one of births: other moves come next
+        self.may_bear = False  # whether there are births left to be tried
 
     def copy(self):
         """A copy to be written to."""
@@ -55,19 +57,26 @@ class Attempts:
         new.names, new.n_named = self.names, self.n_named
         new.failed, new.log = dict(self.failed), list(self.log)
         new.are_settled, new.are_over = self.are_settled, self.are_over
+        new.have_born, new.may_bear = self.have_born, self.may_bear
         return new
 
-    def fail(self, which, count):
+    def fail(self, which, count, kind=None):
         """Note that nothing came of some components, of which `count` are the sizes."""
-        self.failed[self._key(which)] = count[list(which)]
+        self.failed[self._key(which, kind)] = count[list(which)]
 
-    def is_known(self, which, count):
+    def is_known(self, which, count, kind=None):
         """Whether it failed, and none of the components has changed since."""
-        sizes = self.failed.get(self._key(which))
+        sizes = self.failed.get(self._key(which, kind))
         return sizes is not None and np.allclose(count[list(which)], sizes, rtol=CHANGED)
 
-    def _key(self, which):
-        return tuple(np.sort(self.names[list(which)]).tolist())
+    def _key(self, which, kind):
+        # One component may fail to be deleted, and to give birth.
+        return kind, *np.sort(self.names[list(which)]).tolist()
+
+    def grow(self, n_more):
+        """Name more components, after the others."""
+        self.names = np.concatenate([self.names, self.n_named + np.arange(n_more)])
+        self.n_named += n_more
 
     def keep(self, which):
         """Forget the names of all components but these."""
@@ -272,7 +281,7 @@ def _without(smaller, corpus, state, component, parts):
             b: sum_of_chunks(
                 stats
                 for stats, _ in corpus.map(
-                    smaller.local_step, globals_, state.key, chunks=corpus.cut(_runs(numbers))
+                    smaller.local_step, globals_, state.key, chunks=corpus.cut(runs_of(numbers))
                 )
             )
             for b, (numbers, _) in parts.items()
@@ -293,7 +302,7 @@ def _without(smaller, corpus, state, component, parts):
     return trial
 
 
-def _runs(numbers):
+def runs_of(numbers):
     """Runs of neighbours among sorted numbers."""
     numbers = np.sort(numbers)
     breaks = np.flatnonzero(np.diff(numbers) > 1)

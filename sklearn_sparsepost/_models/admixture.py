@@ -228,8 +228,19 @@ class Admixture(Model):
             share = occurrence_shares(items, index, resp, weights[0])
             found = _tracked(track, share, items.counts, mass, alpha)
             found.removals = [
-                _users_of(target, chunk, globals_, items, share, mass) for target in track.targets
+                Users(
+                    *_part_of(
+                        np.flatnonzero(mass[:, target] > 0), chunk, globals_, items, share, mass
+                    )
+                )
+                for target in track.targets
             ]
+            if track.parents is not None:
+                main = mass.argmax(axis=1)
+                found.children = [
+                    Users(*_part_of(held, chunk, globals_, items, share, mass), np.inf)
+                    for held in track.parents.units(main, chunk.numbers)
+                ]
         local = sp.csr_matrix(mass) if globals_.keeps_local else None
         return SuffStats(arrays, globals_.axes, scalars, found), local
 
@@ -264,6 +275,33 @@ class Admixture(Model):
     def drop_learned(self, learned, component):
         """The documents' prior without a component."""
         return self.documents.removed(learned, component)
+
+    @staticmethod
+    def share_of(chunk, globals_, component):
+        """A chunk of counts with the expected ones of a component alone."""
+        items, documents, alpha = Items(chunk), globals_.documents, globals_.alpha
+        level, dtype = documents.level(len(alpha)), items.counts.dtype
+        weights = globals_.observation.item_weights(items, globals_.table, level, dtype)
+        index, resp, *_ = documents.fit(items.indptr, items.local, items.counts, weights, alpha)
+        share = occurrence_shares(items, index, resp, weights[0])[:, [component]].toarray()
+        counts = (items.counts * share.ravel()).astype(dtype)
+        return chunk.with_counts(counts)
+
+    def add_learned(self, learned, weights):
+        """The documents' prior with more components."""
+        return self.documents.added(learned, weights)
+
+    def carried(self, stats, before, after):
+        """Statistics of documents that stay as they are, at least those under another prior.
+
+        By the bound of :meth:`StickBound.best`, for the components that both have.
+        """
+        before = self.documents.alpha_of(before)
+        ratio = self.documents.alpha_of(after)[: len(before)] / before
+        stats = stats.copy()
+        stats.scalars["weights"] += (before * stats["prior_gain"]) @ np.log(ratio)
+        stats.arrays["prior_gain"] /= ratio
+        return stats
 
     def similarity(self, state):
         """How alike what is in components is, if the observation model can tell."""
@@ -344,9 +382,8 @@ def _rises(mass, alpha, slot, n_slots):
     )
 
 
-def _users_of(target, chunk, globals_, items, share, mass):
-    """The chunk's groups that use a component, with statistics of their own."""
-    used = np.flatnonzero(mass[:, target] > 0)
+def _part_of(used, chunk, globals_, items, share, mass):
+    """Numbers of some of the chunk's groups, and their statistics."""
     spans = [np.arange(items.indptr[d], items.indptr[d + 1]) for d in used]
     held = np.concatenate(spans) if spans else np.empty(0, dtype=np.int64)
     counts, local = items.counts[held].astype(np.float64), items.local[held]
@@ -373,7 +410,7 @@ def _users_of(target, chunk, globals_, items, share, mass):
         "prior_gain": gains[0],
         **observation.summarise_items(items, table),
     }
-    return Users(chunk.numbers[used], SuffStats(arrays, globals_.axes, scalars))
+    return chunk.numbers[used], SuffStats(arrays, globals_.axes, scalars)
 
 
 def _rise_of(alpha, mass):

@@ -291,6 +291,60 @@ class Model:
         """
         return learned
 
+    @staticmethod
+    def share_of(chunk, globals_, component):
+        """Find what is of one component in a chunk whose units may have many.
+
+        Parameters
+        ----------
+        chunk : Chunk or DenseChunk
+            The units.
+        globals_ : Globals
+            From :meth:`globals_of`.
+        component : int
+            The component.
+
+        Returns
+        -------
+        chunk : Chunk or DenseChunk
+            The same units, counts or weights of rows being those expected of the component.
+        """
+        return chunk
+
+    def add_learned(self, learned, weights):
+        """Return what is learned besides statistics with more components, after the others.
+
+        Parameters
+        ----------
+        learned : dict of str to ndarray
+            Before.
+        weights : ndarray of shape (n_more,)
+            The shares of the data that the new components are thought to have.
+
+        Returns
+        -------
+        learned : dict of str to ndarray
+            After.
+        """
+        return learned
+
+    def carried(self, stats, before, after):
+        """Return statistics of units whose posteriors stay, under what is learned by now.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            Of the components that there were; not written to.
+        before, after : dict of str to ndarray
+            What was learned besides, without and with components after these.
+
+        Returns
+        -------
+        stats : SuffStats
+            Their terms of the bound are what the units have by now, or less.
+        """
+        return stats
+
     def similarity(self, state):
         """Compare what is in components, besides their overlap.
 

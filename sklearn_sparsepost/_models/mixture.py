@@ -8,7 +8,7 @@ from scipy.special import xlogy
 
 from sklearn_sparsepost._models.contract import Globals, Model
 from sklearn_sparsepost._models.observation import Observation
-from sklearn_sparsepost._models.tracking import Change, Tracked, entropy_losses
+from sklearn_sparsepost._models.tracking import Change, Tracked, Users, entropy_losses
 from sklearn_sparsepost._models.weights import LOG_ZERO
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._suffstats import SuffStats
@@ -224,7 +224,7 @@ class Mixture(Model):
         index, resp = responsibilities(rows, globals_, start)
         stats = summarise(globals_, rows, index, resp, chunk.weight)
         if track is not None:
-            stats.tracked = _tracked(track, globals_, rows, index, resp, chunk.weight)
+            stats.tracked = _tracked(track, globals_, rows, index, resp, chunk)
         if not globals_.keeps_local:
             return stats, None
         small = len(globals_.log_weights) <= np.iinfo(np.uint16).max
@@ -337,13 +337,20 @@ def as_csr(index, resp, n_components):
     return sp.csr_array((resp.ravel(), index.ravel(), indptr), shape=(len(index), n_components))
 
 
-def _tracked(track, globals_, rows, index, resp, weight):
+def _tracked(track, globals_, rows, index, resp, chunk):
     """What moves want to know of prepared rows."""
-    n_rows = len(index)
+    n_rows, weight = len(index), chunk.weight
     share = as_csr(index, resp, len(globals_.log_weights))
     loss = entropy_losses(share, np.ones(n_rows) if weight is None else weight, track.pairs)
     removals = [_removal(target, globals_, rows, index, resp, weight) for target in track.targets]
-    return Tracked({"entropy": loss}, removals)
+    children = []
+    if track.parents is not None:
+        main = index[np.arange(n_rows), resp.argmax(axis=1)]
+        for held in track.parents.units(main, chunk.numbers):
+            part = None if weight is None else weight[held]
+            stats = summarise(globals_, rows[held], index[held], resp[held], part)
+            children.append(Users(chunk.numbers[held], stats, np.inf))
+    return Tracked({"entropy": loss}, removals, children=children)
 
 
 def _removal(target, globals_, rows, index, resp, weight):

@@ -283,6 +283,33 @@ class StickDocuments(DirichletDocuments):
         weights[-1] += weights[gone]
         return self._without(learned, weights, gone, component)
 
+    def added(self, learned, weights):
+        """Return what is learned with more topics, after the others; these shrink alike for them.
+
+        Parameters
+        ----------
+        learned : dict of str to ndarray
+            Before.
+        weights : ndarray of shape (n_more,)
+            Expected weights of the new topics, of sum less than 1.
+
+        Returns
+        -------
+        learned : dict of str to ndarray
+            After, the largest topic first; precisions as if the sticks were conjugate to the
+            surrogate.
+        """
+        old, n_more = stick_weights(learned["rho"]) * (1 - weights.sum()), len(weights)
+        K = len(old) - 1
+        bound = self._bound_of(self.n_documents)
+        omega = learned["omega"] + bound.n_documents * n_more
+        new = {
+            "order": np.concatenate([learned["order"], K + np.arange(n_more)]),
+            "rho": sticks_of(np.concatenate([old[:-1], weights, old[-1:]])),
+            "omega": np.concatenate([omega, bound.first_omega(n_more)]),
+        }
+        return self._sorted_by(new, -stick_weights(new["rho"])[:-1])
+
     @staticmethod
     def _without(learned, weights, gone, component):
         order = np.delete(learned["order"], gone)

@@ -9,6 +9,7 @@ for a few components.
 import numpy as np
 
 from sklearn_sparsepost._kernels import _pairs as kernels
+from sklearn_sparsepost._run.streams import unit_uniforms
 from sklearn_sparsepost._run.threads import threads_for
 
 # Groups that are visited once more, at the most, to see whether a component of theirs is needed.
@@ -26,12 +27,53 @@ class Track:
         Components that may be deleted.
     overlap : bool, default=False
         Whether to find how much components share of groups.
+    parents : Parents, default=None
+        Components that may give birth.
     """
 
-    def __init__(self, pairs, targets=(), *, overlap=False):
+    def __init__(self, pairs, targets=(), *, overlap=False, parents=None):
         self.pairs = pairs
         self.targets = list(targets)
         self.overlap = overlap
+        self.parents = parents
+
+
+class Parents:
+    """Components that may give birth, and how many of their units are to be looked at.
+
+    Parameters
+    ----------
+    components : list of int
+        The components.
+    rates : list of float
+        The share of units, of those in which each matters most, that is drawn.
+    key : int
+        What the draws are keyed by, besides the numbers of the units.
+    """
+
+    def __init__(self, components, rates, key):
+        self.components = components
+        self.rates = rates
+        self.key = key
+
+    def units(self, main, numbers):
+        """Find the units drawn of each parent, given the component that matters most in each.
+
+        Parameters
+        ----------
+        main : ndarray of shape (n_units,)
+            The components.
+        numbers : ndarray of shape (n_units,)
+            The units' numbers in the data.
+
+        Returns
+        -------
+        held : list of ndarray
+            For each parent the places of units that are drawn; no unit is drawn twice.
+        """
+        drawn = unit_uniforms(self.key, numbers)
+        pairs = zip(self.components, self.rates, strict=True)
+        return [np.flatnonzero((main == parent) & (drawn < rate)) for parent, rate in pairs]
 
 
 class Tracked:
@@ -46,12 +88,15 @@ class Tracked:
         What the removal of each target changes, or who uses it.
     overlap : ndarray of shape (n_components, n_components), default=None
         Sums over groups of products of expected counts.
+    children : list of Users
+        The units drawn of each parent.
     """
 
-    def __init__(self, merge_loss, removals=(), overlap=None):
+    def __init__(self, merge_loss, removals=(), overlap=None, children=()):
         self.merge_loss = merge_loss
         self.removals = list(removals)
         self.overlap = overlap
+        self.children = list(children)
 
     def add(self, other):
         """Add what was found of other data, in place."""
@@ -59,27 +104,32 @@ class Tracked:
             self.merge_loss[name] = self.merge_loss[name] + loss
         for mine, theirs in zip(self.removals, other.removals, strict=True):
             mine.add(theirs)
+        for mine, theirs in zip(self.children, other.children, strict=True):
+            mine.add(theirs)
         if other.overlap is not None:
             self.overlap = self.overlap + other.overlap
 
 
 class Users:
-    """The groups that use a component, and what they have added to the statistics.
+    """The units that use a component, and what they have added to the statistics.
 
     Parameters
     ----------
-    numbers : ndarray of shape (n_groups,)
+    numbers : ndarray of shape (n_units,)
         Their numbers in the data.
     stats : SuffStats
         Their statistics; tables are sparse.
+    most : float, default=MOST_USERS
+        The most of which statistics are wanted.
     """
 
-    def __init__(self, numbers, stats):
+    def __init__(self, numbers, stats, most=MOST_USERS):
         self.numbers = numbers
         self.stats = stats
+        self.most = most
 
     def add(self, other):
-        """Add other groups, in place; of too many statistics are not kept."""
+        """Add other units, in place; of too many statistics are not kept."""
         self.numbers = np.concatenate([self.numbers, other.numbers])
         if self.are_many:
             self.stats = None
@@ -89,7 +139,7 @@ class Users:
     @property
     def are_many(self):
         """Whether they are too many to be visited once more."""
-        return len(self.numbers) > MOST_USERS
+        return len(self.numbers) > self.most
 
 
 class Change:

@@ -56,6 +56,22 @@ class Chunk:
         """Number of rows."""
         return self.indptr.shape[0] - 1
 
+    def with_counts(self, counts):
+        """Return this chunk with other counts.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (nnz,)
+            The counts.
+
+        Returns
+        -------
+        chunk : Chunk
+            The same rows.
+        """
+        given = self.indptr, self.indices, counts, self.n_features
+        return Chunk(*given, self.weight, self.numbers)
+
     @property
     def rows(self):
         """The rows as a matrix."""
@@ -92,6 +108,21 @@ class DenseChunk:
         n_units = len(rows) if indptr is None else len(indptr) - 1
         self.numbers = np.arange(n_units) if numbers is None else numbers
         self.indptr = indptr
+
+    def with_counts(self, counts):
+        """Return this chunk with numbers in place of weights of its rows.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_rows,)
+            The numbers.
+
+        Returns
+        -------
+        chunk : DenseChunk
+            The same rows.
+        """
+        return DenseChunk(self.rows, counts, self.numbers, self.indptr)
 
     @property
     def n_rows(self):
