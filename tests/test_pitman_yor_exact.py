@@ -68,11 +68,9 @@ def test_steps_are_ratios_of_stirling_numbers(discount):
     for m in range(1, 40):
         for s in range(1, m + 1):
             here = stirling(m, s, a)
-            stay = Fraction(m + 1 - s, m + 1) * stirling(m + 1, s, a) / here
-            opens = Fraction(s + 1, m + 1) * stirling(m + 1, s + 1, a) / here
-            assert steps[m, s, 0] == pytest.approx(float(stay), rel=1e-6)
-            assert steps[m, s, 1] + 1 == pytest.approx(float(opens), rel=1e-6)
-            assert opens >= 1
+            assert steps[m, s, 0] == pytest.approx(m - discount * s, rel=1e-6)
+            alone = stirling(m - 1, s - 1, a) / Fraction(here)
+            assert steps[m, s, 1] == pytest.approx(float(alone), rel=1e-6)
             ratio = here / stirling(m, 1, a)
             assert logs[m, s] == pytest.approx(np.log(float(ratio)), rel=1e-9, abs=1e-9)
     assert not steps[0].any()
@@ -86,17 +84,16 @@ def test_steps_between_rows_are_near():
     for a in (0.0, 0.4):
         steps, logs = seating_steps(a, 5000)
         assert np.isfinite(steps).all() and (steps >= 0).all()
-        # A step of the recursion between two neighbours: S(m + 1, s + 1) / S(m, s) both ways.
+        # A step of the recursion between two neighbours: S(m - 1, s - 1) / S(m, s) both ways.
         m = np.array([700, 1201, 3333, 4998])
-        for s in (1, 3, 40, 200):
+        for s in (2, 3, 40, 200):
             values = []
-            for tokens, tables in ((m, s), (m + 1, s + 1)):
+            for tokens, tables in ((m, s), (m - 1, s - 1)):
                 rows, shares = rows_of_tokens(tokens)
                 low, high = logs[rows, tables], logs[rows + 1, tables]
                 values.append(low + shares * (high - low) + gammaln(tokens - a))
             rows, shares = rows_of_tokens(m)
-            more = steps[rows, s, 1] + shares * (steps[rows + 1, s, 1] - steps[rows, s, 1])
-            ratio = (more + 1.0) * (m + 1) / (s + 1)
+            ratio = steps[rows, s, 1] + shares * (steps[rows + 1, s, 1] - steps[rows, s, 1])
             np.testing.assert_allclose(np.log(ratio), values[1] - values[0], atol=2e-4)
 
 

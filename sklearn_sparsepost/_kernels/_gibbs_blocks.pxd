@@ -126,19 +126,18 @@ cdef inline void _reseat(
 ) noexcept nogil:
     """Draw the topic of one token, and whether it opens a table there, given all others.
 
-    Which of a word's tokens in a topic opened its tables is drawn whenever one is looked at.
+    Who sits with whom is forgotten, and drawn whenever a token is looked at: whether it sits alone.
     """
     cdef int old = z[token], new, j = _find(t, word, old), n = s.n_doc[old]
     cdef int m = _count(t, word, j), before = t.tables[word.cells + j], tables
     cdef Cell cell = t.cells[word.cells + j]
-    cdef bint opened = before == m or keyed_next_double(&s.stream) * m < before, opens
+    cdef bint alone = before == m or (
+        before > 1 and keyed_next_double(&s.stream) < cell.close), opens
     cdef double inverse = s.inverse[old], smooth = s.smooth, own_total = s.own_total, u, base
-    if opened and before == 1 and m > 1:
-        return  # others sit at the table
-    t.tables[word.cells + j] -= opened
-    t.cells[word.cells + j] = _step(model, m - 1, before - opened)
+    t.tables[word.cells + j] -= alone
+    t.cells[word.cells + j] = _step(model, m - 1, before - alone)
     _remove(model, t, word, old)
-    if opened:
+    if alone:
         _open(model, s, word, old, -1)
     _weigh(model, s, old, n - 1, s.inverse_less[old])
     new = _draw(model, s, t, word, old)
@@ -150,17 +149,17 @@ cdef inline void _reseat(
     elif t.tables[word.cells + j] == MOST_TABLES:
         opens = False
     else:
-        u = base * (1 + t.cells[word.cells + j].more)
-        opens = keyed_next_double(&s.stream) * (u + t.cells[word.cells + j].stay) < u
+        u = keyed_next_double(&s.stream) * (base + t.cells[word.cells + j].join)
+        opens = u < base
     if opens:
         _open(model, s, word, new, 1)
     tables = t.tables[word.cells + j] + opens
     t.tables[word.cells + j] = <unsigned short>tables
     t.cells[word.cells + j] = (
-        cell if new == old and opens == opened else _step(model, m, tables))
+        cell if new == old and opens == alone else _step(model, m, tables))
     if new == old:
         _weigh(model, s, old, n, inverse)
-        if opens == opened:
+        if opens == alone:
             s.smooth, s.own_total = smooth, own_total
         return
     _leave_topic(model, s, old)

@@ -14,10 +14,10 @@
 # What a topic weighs for a word depends on the prior of its words, by `model` at compile time:
 #
 # * Dirichlet: (count + beta) * inverse, inverse = 1 / (tokens of the topic + sum of beta).
-# * PitmanYor: (stay + lift * base * (1 + more)) * inverse, where the word's tokens in the topic sit
-#   at tables (paper 004): `stay` and `more` follow from tokens and tables, lift = concentration +
-#   discount * tables of the topic, base is the word's share of what all topics share, and inverse =
-#   1 / (tokens of the topic + concentration). A word without tokens has stay = more = 0.
+# * PitmanYor: (join + lift * base) * inverse, where the word's tokens in the topic sit at tables
+#   (paper 004): join = tokens - discount * tables, lift = concentration + discount * tables of the
+#   topic, base is the word's share of what all topics share, and inverse = 1 / (tokens of the topic
+#   + concentration).
 #
 # So in both a word has a part of its own, `_rise`, and a smooth one of base * `spread`.
 from libc.string cimport memset
@@ -63,8 +63,8 @@ cdef struct Entry:
 
 
 cdef struct Cell:  # what a token's draw knows of how a word's tokens sit in a topic
-    float stay  # weight of joining a table
-    float more  # weight of opening one, less 1
+    float join  # weight of joining a table
+    float close  # probability that a token which is taken out leaves a table empty
 
 
 cdef struct Dirichlet:  # topics ~ Dirichlet(beta)
@@ -139,7 +139,7 @@ cdef struct Sampler:  # of a thread, for one document at a time
 # ---------------------------------------------------------------- seating
 
 cdef inline Cell _step(const PitmanYor *model, int tokens, int tables) noexcept nogil:
-    """The weights of a word's next token where so many sit at so many tables."""
+    """What a draw knows of a word's tokens where so many sit at so many tables."""
     cdef int octave = 0, part
     cdef const Cell *row
     cdef Cell cell
@@ -152,8 +152,8 @@ cdef inline Cell _step(const PitmanYor *model, int tokens, int tables) noexcept 
     share = <float>(tokens - (part << octave)) / (1 << octave)
     row = model.steps + ((octave << ROW_BITS) + part) * (MOST_TABLES + 1) + tables
     cell = row[0]
-    cell.stay += share * (row[MOST_TABLES + 1].stay - cell.stay)
-    cell.more += share * (row[MOST_TABLES + 1].more - cell.more)
+    cell.join += share * (row[MOST_TABLES + 1].join - cell.join)
+    cell.close += share * (row[MOST_TABLES + 1].close - cell.close)
     return cell
 
 
@@ -175,18 +175,13 @@ cdef inline double _base(model_t *model, const Sampler *s, const Word *word) noe
 
 
 cdef inline float _rise(
-    model_t *model, const Table *t, const Word *word, Py_ssize_t j, int count, float plain,
-    float lifted
+    model_t *model, const Table *t, const Word *word, Py_ssize_t j, int count
 ) noexcept nogil:
-    """What a word weighs beyond its base in a topic, its j-th, given weights of both parts.
-
-    They are those of the topic in the document, `plain` times inverse, `lifted` times spread and
-    base.
-    """
+    """What a word weighs beyond its base in a topic, its j-th, times inverse."""
     if model_t is Dirichlet:
-        return count * plain
+        return count
     else:
-        return t.cells[word.cells + j].stay * plain + t.cells[word.cells + j].more * lifted
+        return t.cells[word.cells + j].join
 
 
 # ---------------------------------------------------------------- counts
@@ -319,13 +314,12 @@ cdef inline int _draw_listed(
     model_t *model, Sampler *s, const Table *t, const Word *word
 ) noexcept nogil:
     """The three buckets of Yao, Mimno & McCallum (2009)."""
-    cdef int j, k, n = word.length
+    cdef int j, n = word.length
     cdef const Entry *entry = t.pool + word.first
     cdef float total = 0, x
     cdef double base = _base(model, s, word), u
     for j in range(n):
-        k = entry[j].topic
-        x = _rise(model, t, word, j, entry[j].count, s.both[k], <float>base * s.lifted[k])
+        x = _rise(model, t, word, j, entry[j].count) * s.both[entry[j].topic]
         s.partial[j] = x
         total += x
     u = keyed_next_double(&s.stream) * (total + base * (s.own_total + s.smooth))
@@ -349,8 +343,8 @@ cdef inline int _draw_dense(
     if model_t is PitmanYor:
         for i in range(n_rows):
             for lane in range(LANES):
-                x = base * s.lifted[i * LANES + lane]
-                x += _rise(model, t, word, i * LANES + lane, 0, s.both[i * LANES + lane], x)
+                x = _rise(model, t, word, i * LANES + lane, 0) * s.both[i * LANES + lane]
+                x += base * s.lifted[i * LANES + lane]
                 sums[lane] += x
                 s.partial[i * LANES + lane] = sums[lane]
     elif word.prior_row < 0:
@@ -392,7 +386,6 @@ cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexce
     cdef float *stale = t.stale + word.row * t.stride
     cdef Entry *entry = t.pool + word.first
     cdef float x
-    cdef double base = _base(model, s, word)
     word.largest = 0
     memset(stale, 0, t.stride * sizeof(float))
     for i in range(t.stride // LANES):
@@ -403,11 +396,8 @@ cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexce
             continue
         for k in range(<int>i * LANES, <int>i * LANES + LANES):
             if count[k]:
-                if model_t is Dirichlet:
-                    x = <float>(count[k] * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
-                else:
-                    x = _rise(model, t, word, k, count[k], <float>(s.alpha[k] * s.inverse[k]),
-                              <float>(s.alpha[k] * s.spread[k] * base))
+                x = _rise(model, t, word, k, count[k])
+                x = <float>(x * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
                 stale[k] = x
                 word.largest = x if x > word.largest else word.largest
                 entry[n].topic = k
@@ -434,17 +424,6 @@ cdef inline bint _accept(Sampler *s, double ratio) noexcept nogil:
     return ratio >= 1 or keyed_next_double(&s.stream) < ratio
 
 
-cdef inline double _far(
-    model_t *model, const Sampler *s, const Table *t, const Word *word, int k, double base
-) noexcept nogil:
-    """alpha times what a word weighs beyond its base in a topic."""
-    if model_t is Dirichlet:
-        return s.alpha[k] * t.dense[word.row * t.stride + k] * s.inverse[k]
-    else:
-        return s.alpha[k] * (t.cells[word.cells + k].stay * s.inverse[k]
-                             + t.cells[word.cells + k].more * base * s.spread[k])
-
-
 cdef inline double _target(
     model_t *model, const Sampler *s, const Table *t, const Word *word, int k, double base
 ) noexcept nogil:
@@ -454,8 +433,7 @@ cdef inline double _target(
             t.dense[word.row * t.stride + k] + base) * s.inverse[k]
     else:
         return (s.n_doc[k] + s.alpha[k]) * (
-            t.cells[word.cells + k].stay * s.inverse[k]
-            + (1 + t.cells[word.cells + k].more) * base * s.spread[k])
+            t.cells[word.cells + k].join + base * s.lift[k]) * s.inverse[k]
 
 
 cdef inline int _draw_aliased(
@@ -472,7 +450,7 @@ cdef inline int _draw_aliased(
     far = word.mass
     for j in range(s.n_listed):
         k = s.listed[j]
-        x = _rise(model, t, word, k, count[k], s.own[j], <float>base * s.own_spread[j])
+        x = _rise(model, t, word, k, count[k]) * s.own[j]
         s.partial[j] = x
         near += x
     k = old
@@ -489,8 +467,8 @@ cdef inline int _draw_aliased(
         # What is proposed is the target with stale weights for those of alpha.
         p_old = _target(model, s, t, word, k, base)
         p_new = _target(model, s, t, word, new, base)
-        q_old = p_old - _far(model, s, t, word, k, base)
-        q_new = p_new - _far(model, s, t, word, new, base)
+        q_old = p_old - s.alpha[k] * _rise(model, t, word, k, count[k]) * s.inverse[k]
+        q_new = p_new - s.alpha[new] * _rise(model, t, word, new, count[new]) * s.inverse[new]
         u = keyed_next_double(&s.stream)
         # The stale weights are far away in memory: mostly their bounds decide.
         if u * p_old * (q_new + word.largest) < p_new * q_old:

@@ -1,4 +1,4 @@
-"""Ratios of generalised Stirling numbers, by which a token joins a table or opens one (paper 004).
+"""Ratios of generalised Stirling numbers, by which a token leaves a table empty (paper 004).
 
 S(m, s) weighs the ways in which m tokens sit at s tables under a discount a (Hsu & Shiue 1998):
 S(m + 1, s) = S(m, s - 1) + (m - a s) S(m, s), and S(0, 0) = 1. The numbers leave every range soon,
@@ -37,7 +37,7 @@ def rows_of_tokens(tokens):  # IN
 
 
 def seating_steps(double discount, int most_tokens):  # IN
-    """Weights of a word's next token in a topic, and logs of Stirling numbers.
+    """How a word's tokens in a topic sit at tables, and logs of Stirling numbers.
 
     Parameters
     ----------
@@ -49,10 +49,8 @@ def seating_steps(double discount, int most_tokens):  # IN
     Returns
     -------
     steps : ndarray of shape (n_rows, WIDTH, 2), float32
-        For m tokens at s tables, which tokens opened tables being as likely as any others: the
-        weight (m + 1 - s) / (m + 1) S(m + 1, s) / S(m, s) of joining a table, and
-        (s + 1) / (m + 1) S(m + 1, s + 1) / S(m, s) - 1, that of opening one, less 1. At the most
-        tables no other is opened, and the second is 0.
+        For m tokens at s tables the weight m - a s of joining a table, and the probability
+        S(m - 1, s - 1) / S(m, s) that one of the tokens sits alone.
     logs : ndarray of shape (n_rows, WIDTH), float64
         log S(m, s) / S(m, 1), 0 where there is no such number.
     """
@@ -66,10 +64,10 @@ def seating_steps(double discount, int most_tokens):  # IN
     cdef float[:, :, ::1] steps = steps_array
     cdef double[:, ::1] logs = logs_array
     cdef double[::1] ratio = np.zeros(WIDTH + 1), new = np.zeros(WIDTH + 1)
-    cdef double total
+    cdef double total, alone
     with nogil:
         for m in range(1, <int>wanted[n_rows - 1] + 1):
-            # The ratios of m tokens from those of m - 1.
+            # The ratios of m tokens from those of m - 1, which stay in `new`.
             last = min(m, MOST_TABLES + 1)
             if m > 1:
                 new[2] = (1 + (m - 1 - 2 * discount) * ratio[2]) / (m - 1 - discount)
@@ -85,11 +83,8 @@ def seating_steps(double discount, int most_tokens):  # IN
             for s in range(1, min(m, MOST_TABLES) + 1):
                 total += log(ratio[s]) if s > 1 else 0
                 logs[row, s] = total
-                steps[row, s, 0] = <float>(
-                    (m + 1 - s) / (m + 1.) * ((1 / ratio[s] if s > 1 else 0) + m - discount * s))
-                if s < MOST_TABLES:
-                    steps[row, s, 1] = <float>max(
-                        (s + 1) / (m + 1.) * (1 + (m - discount * (s + 1)) * ratio[s + 1]) - 1, 0)
+                alone = 0 if s == 1 < m else 1 / (1 + (m - 1 - discount * s) * new[s])
+                steps[row, s, 0], steps[row, s, 1] = <float>(m - discount * s), <float>alone
     return steps_array, logs_array
 
 
