@@ -103,6 +103,7 @@ def experiments(quick=False):
             add(f"curves/{corpus}-{k}/{label}", corpus, k, method=method, options=options, **limits)
 
     found.extend(samplers(quick))
+    found.extend(power_laws(quick))
     found.extend(local_steps(quick))
     found.extend(correlated(quick))
     found.extend(topics_found(quick))
@@ -360,6 +361,35 @@ def patches_by_image(quick=False):
                     spec = {"kind": "patches by image", "corpus": "bsds500", "n_topics": k}
                     spec |= {"method": method, "n_each": n_each, "options": options, "seed": seed}
                     found.append((f"patches by image/bsds500-{k}/{label}, seed {seed}", spec))
+    return found
+
+
+def power_laws(quick=False):
+    """The measurements of topics from Pitman-Yor processes, as :func:`experiments` returns them."""
+    found = []
+    process = {"topic_word_prior_type": "pitman_yor"}
+    models = (
+        ("LDA", {"doc_topic_prior": "auto"}),
+        ("LDA, learned words", {"doc_topic_prior": "auto", "topic_word_prior": "auto"}),
+        ("Pitman-Yor", {"doc_topic_prior": "auto", **process}),
+        ("Dirichlet process", {"doc_topic_prior": "auto", "discount": 0.0, **process}),
+    )
+    plan = [("newsgroups20", 200), ("nips", 200), ("kos", 50), ("ohsumed", 100)]
+    for corpus, k in [("kos", 20)] if quick else plan:
+        for label, options in models:
+            spec = {"kind": "curve", "method": "aliaslda", "options": options}
+            spec |= {"corpus": corpus, "n_topics": k, "budget": 2 if quick else 45}
+            found.append((f"power laws/{corpus}-{k}/{label}", spec))
+    for k in (20,) if quick else (200, 1000):
+        corpus = "kos" if quick else "newsgroups20"
+        for repeat in range(3):
+            for label, options in (("LDA", {}), ("Pitman-Yor", process)):
+                for threads in (1, 2):
+                    key = f"power law sweeps/{corpus}-{k}/{label}, {threads} threads"
+                    spec = {"kind": "curve", "method": "aliaslda", "options": options}
+                    spec |= {"threads": threads, "passes": 10, "score": "none", "repeat": repeat}
+                    key += f"#{repeat}" if repeat else ""
+                    found.append((key, {"corpus": corpus, "n_topics": k, **spec}))
     return found
 
 

@@ -1,12 +1,15 @@
 """AliasLDA: latent Dirichlet allocation by collapsed Gibbs sampling (paper 004)."""
 
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 
 from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
-from sklearn_sparsepost._sampling import lda
+from sklearn_sparsepost._sampling import lda, pitman_yor
+
+# A discount to begin with that is learned, and a share of the words' number for a concentration.
+FIRST_DISCOUNT, FIRST_CONCENTRATION = 0.1, 0.1
 
 
 @with_shared_texts
@@ -47,6 +50,23 @@ class AliasLDA(BaseSampledTopics):
             (n_components, n_features), default=None
         Dirichlet prior beta of the topics' words: one value, one a word, or a matrix, whose larger
         entries seed topics with words. By default 0.1. "auto" starts there and learns one value.
+
+    topic_word_prior_type : {"dirichlet", "pitman_yor"}, default="dirichlet"
+        Where topics come from.
+
+        - "dirichlet": from the Dirichlet distribution of `topic_word_prior`, each on its own.
+        - "pitman_yor": from Pitman-Yor processes around one distribution of words, which all topics
+          share and which has the prior `topic_word_prior`, one value or one a word [5]_. Frequent
+          words are smoothed less and rare ones by how frequent they are anywhere, as the power
+          laws of language want it. The samplers are "auto", "alias", "sparse" and "dense".
+
+    discount : float or "auto", default="auto"
+        Discount a of "pitman_yor", from 0, a Dirichlet process, to less than 1. "auto" starts at
+        0.1 and draws it every `learn_every` sweeps, under a uniform prior.
+
+    concentration : float or "auto", default="auto"
+        Concentration b of "pitman_yor". "auto" starts at ``0.1 * n_features`` and draws it every
+        `learn_every` sweeps, under an exponential prior of that mean.
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
@@ -95,6 +115,14 @@ class AliasLDA(BaseSampledTopics):
     topic_word_prior_ : float or ndarray
         The prior of the topics' words in use, of the shape given.
 
+    discount_, concentration_ : float
+        Those in use; only with "pitman_yor".
+
+    base_word_distr_ : ndarray of shape (n_features,)
+        What the topics share, averaged over samples; only with "pitman_yor", whose `components_`
+        are counts less the discount a table, plus ``concentration_ + discount_ * tables`` of the
+        topic times this.
+
     log_likelihood_history_ : ndarray of shape (`n_iter_`,)
         log p(words, topics) of each sweep's end, the weights integrated out, in nats a token; NaN
         where it was not computed.
@@ -128,6 +156,11 @@ class AliasLDA(BaseSampledTopics):
     the chain goes on (in the first sweeps after as many draws as they have entries [1]_), so that
     what error there is dies away.
 
+    With "pitman_yor" a word of a topic sits at tables: one token of each was drawn from what topics
+    share. A word has at most 255 of them in a topic; where more would be opened its tokens join
+    those that are there. A table of Stirling numbers takes 2 KiB for each number of tokens up to
+    512 and 512 KiB for each doubling from there; in between it is interpolated.
+
     References
     ----------
     .. [1] A. Q. Li, A. Ahmed, S. Ravi, A. J. Smola. Reducing the sampling complexity of topic
@@ -136,6 +169,8 @@ class AliasLDA(BaseSampledTopics):
        document collections. KDD 2009.
     .. [3] J. Yuan et al. LightLDA: big topic models on modest computer clusters. WWW 2015.
     .. [4] T. P. Minka. Estimating a Dirichlet distribution. Technical report, MIT, 2000.
+    .. [5] C. Chen, L. Du, W. Buntine. Sampling table configurations for the hierarchical
+       Poisson-Dirichlet process. ECML PKDD 2011.
 
     Examples
     --------
@@ -163,6 +198,9 @@ class AliasLDA(BaseSampledTopics):
             PRIOR,
             "array-like",
         ],
+        "topic_word_prior_type": [StrOptions({"dirichlet", "pitman_yor"})],
+        "discount": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
+        "concentration": [StrOptions({"auto"}), PRIOR],
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "burn_in": [None, Interval(Integral, 0, None, closed="left")],
@@ -184,6 +222,9 @@ class AliasLDA(BaseSampledTopics):
         n_mh_steps=1,
         doc_topic_prior=None,
         topic_word_prior=None,
+        topic_word_prior_type="dirichlet",
+        discount="auto",
+        concentration="auto",
         init="k-means++",
         max_iter=100,
         burn_in=None,
@@ -201,6 +242,9 @@ class AliasLDA(BaseSampledTopics):
         self.n_mh_steps = n_mh_steps
         self.doc_topic_prior = doc_topic_prior
         self.topic_word_prior = topic_word_prior
+        self.topic_word_prior_type = topic_word_prior_type
+        self.discount = discount
+        self.concentration = concentration
         self.init = init
         self.max_iter = max_iter
         self.burn_in = burn_in
@@ -215,11 +259,60 @@ class AliasLDA(BaseSampledTopics):
 
     # ------------------------------------------------------------------ how it is sampled
 
-    _chain_type = lda.LDAChain
+    @property
+    def _seats(self):
+        return self.topic_word_prior_type == "pitman_yor"
 
-    def _settings(self, alpha, beta, n_features):
+    @property
+    def _has_point_topics(self):
+        # The pseudo-counts of most words are far below 1, where exp(E[log phi]) vanishes.
+        return self._seats
+
+    @property
+    def _chain_type(self):
+        return pitman_yor.PitmanYorChain if self._seats else lda.LDAChain
+
+    def _resolve_priors(self, n_features):
+        alpha, beta = super()._resolve_priors(n_features)
+        if self._seats and self.sampler == "cycle":
+            raise ValueError("sampler='cycle' has no topic_word_prior_type='pitman_yor'")
+        if self._seats and beta.ndim == 2:
+            raise ValueError(
+                "topic_word_prior is a matrix, but under topic_word_prior_type='pitman_yor' topics "
+                "share one distribution of words: give one value or one a word"
+            )
+        return alpha, beta
+
+    def _check_goes_on(self):
+        super()._check_goes_on()
+        kept = getattr(self, "_fit_state", None)
+        if kept is not None and type(kept) is not self._chain_type:
+            raise ValueError(
+                f"topic_word_prior_type={self.topic_word_prior_type!r}, but the fitted topics to "
+                "go on with are of the other type"
+            )
+
+    def _settings(self, alpha, beta, n_features, goes_on=False):
         prior = lda.WordPrior(beta, n_features, self.n_components)
-        return {"alpha": alpha, "prior": prior, "sampler": self.sampler}
+        settings = {"alpha": alpha, "prior": prior, "sampler": self.sampler}
+        if not self._seats:
+            return settings
+        first = {
+            "discount": FIRST_DISCOUNT,
+            "concentration": FIRST_CONCENTRATION * n_features,
+        }
+        for name, value in first.items():
+            given = getattr(self, name)
+            if isinstance(given, str):
+                given = getattr(self, name + "_", value) if goes_on else value
+            settings[name] = float(given)
+        return settings
+
+    def _store(self, state, **how):
+        super()._store(state, **how)
+        if not self._seats:
+            for name in ("discount_", "concentration_", "base_word_distr_"):
+                vars(self).pop(name, None)  # of an earlier fit
 
     def _steps(self):
         learn = []
@@ -227,4 +320,8 @@ class AliasLDA(BaseSampledTopics):
             learn.append(lda.learn_alpha)
         if self._learns_word_prior:
             learn.append(lda.learn_beta)
+        if self._seats and isinstance(self.concentration, str):
+            learn.append(pitman_yor.learn_concentration)
+        if self._seats and isinstance(self.discount, str):
+            learn.append(pitman_yor.learn_discount)
         return partial(lda.sweep, n_steps=self.n_mh_steps), learn

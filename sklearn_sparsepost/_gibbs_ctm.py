@@ -363,7 +363,7 @@ class GibbsCTM(BaseSampledTopics):
             None if freedom is None else float(freedom - (K - 1)),
         )
 
-    def _settings(self, alpha, beta, n_features):
+    def _settings(self, alpha, beta, n_features, goes_on=False):
         return {
             "prior": lda.WordPrior(beta, n_features, self.n_components),
             "sampler": self.sampler,

@@ -29,8 +29,9 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     - ``_chain_type``: the class of its chains, a :class:`Chain`, called as ``_chain_type(tokens, z,
       seed, dtype=..., fingerprint=..., **settings)``;
-    - ``_settings(alpha, beta, n_features)``: what the parameters say of a chain, as keyword
-      arguments of that class, given the documents' and the topics' priors as checked arrays;
+    - ``_settings(alpha, beta, n_features, goes_on=False)``: what the parameters say of a chain, as
+      keyword arguments of that class, given the documents' and the topics' priors as checked
+      arrays; what else is learned is as it stands if the fit goes on;
     - ``_steps()``: what a pass is made of: a function ``sweep(chain) -> chain`` that draws every
       token's topic once, and a list of functions of a chain that improve its priors in place,
       called every `learn_every` passes;
@@ -40,7 +41,7 @@ class BaseSampledTopics(BaseTopicEstimator):
     They are asked before the first pass; a pass itself reads nothing of the estimator.
     """
 
-    def _settings(self, alpha, beta, n_features):
+    def _settings(self, alpha, beta, n_features, goes_on=False):
         raise NotImplementedError
 
     def _steps(self):
@@ -173,22 +174,23 @@ class BaseSampledTopics(BaseTopicEstimator):
             topics = PseudoCounts(compact_prior(beta), counts).transposed(dtype)
         return self._chain_under(topics, X, dtype, alpha, beta, seed)
 
-    def _chain_under(self, topics, X, dtype, alpha, beta, seed):
+    def _chain_under(self, topics, X, dtype, alpha, beta, seed, *, goes_on=False):
         """A chain whose topics of tokens are drawn under given topics."""
-        tokens, z = self._first_draws(X, dtype, topics, alpha, seed)
+        tokens, z = self._first_draws(X, dtype, topics, alpha, seed, goes_on=goes_on)
         if not len(z):
             raise ValueError("X has no tokens: its counts are fractions that were rounded to zero")
-        settings = self._settings(alpha, beta, X.shape[1])
+        settings = self._settings(alpha, beta, X.shape[1], goes_on)
         mark = fingerprint(X)
         return self._chain_type(tokens, z, seed, dtype=dtype, fingerprint=mark, **settings)
 
-    def _first_draws(self, X, dtype, topics, alpha, seed):
+    def _first_draws(self, X, dtype, topics, alpha, seed, *, goes_on):
         """The tokens of documents and topics for them, drawn under given topics or uniformly."""
         tokens = Tokens(X, seed)
         if topics is None:
             return tokens, uniform_topics(tokens, self.n_components, seed)
         inference, corpus = self._inference(alpha), Corpus(X, dtype, self.n_jobs)
-        table = topic_table(corpus, topics, inference)
+        point = goes_on and self._has_point_topics
+        table = topic_table(corpus, topics, inference, point=point)
         counts = corpus.map(inference.counts, table)
         return tokens, topics_under(table, counts, tokens, alpha, seed)
 
@@ -210,8 +212,9 @@ class BaseSampledTopics(BaseTopicEstimator):
         alpha, beta = self._priors_to_go_on(X.shape[1])
         kept = getattr(self, "_fit_state", None)
         if kept is not None and kept.fingerprint == fingerprint(X):
-            return kept.own(**self._settings(alpha, beta, X.shape[1]))
-        chain = self._chain_under(self.components_, X, dtype, alpha, beta, self._new_seed())
+            return kept.own(**self._settings(alpha, beta, X.shape[1], True))
+        seed = self._new_seed()
+        chain = self._chain_under(self.components_, X, dtype, alpha, beta, seed, goes_on=True)
         chain.n_passes = self.n_iter_
         chain.history = list(self.log_likelihood_history_)
         return chain
@@ -226,17 +229,17 @@ class BaseSampledTopics(BaseTopicEstimator):
             )
         alpha, beta = self._priors_to_go_on(X.shape[1])
         seed = kept.seed + len(kept.tokens.ptr)  # streams that no other part has
-        tokens, z = self._first_draws(X, kept.dtype, self.components_, alpha, seed)
+        tokens, z = self._first_draws(X, kept.dtype, self.components_, alpha, seed, goes_on=True)
         if not len(z):
             return None
-        return kept.extended(tokens, z, **self._settings(alpha, beta, X.shape[1]))
+        return kept.extended(tokens, z, **self._settings(alpha, beta, X.shape[1], True))
 
     # ------------------------------------------------------------------ fitted attributes
 
     def _fitted_attributes(self, state, *, whole):
         """What a fit that stands at `state`, a chain, leaves on the estimator."""
         priors = state.fitted_priors()
-        counts = PseudoCounts(compact_prior(priors["topic_word_prior_"]), state.mean_counts())
+        counts = PseudoCounts(state.smoothing(), state.mean_counts())
         attributes = {
             "components_": counts.transposed(state.dtype),
             **priors,

@@ -25,6 +25,7 @@ TOPICS = {
     "anchor": SparseLDA(3, init="anchor", doc_topic_prior="auto", **SHORT),
     "hdp": SparseHDP(4, **SHORT),
     "gibbs": AliasLDA(3, evaluate_every=1, **SHORT),
+    "gibbs-pitman-yor": AliasLDA(3, topic_word_prior_type="pitman_yor", evaluate_every=1, **SHORT),
     "gibbs-random": AliasLDA(3, init="random", sampler="cycle", **SHORT),
     "gibbs-ctm": GibbsCTM(3, evaluate_every=1, **SHORT),
 }

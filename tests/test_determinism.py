@@ -92,6 +92,9 @@ SAMPLERS = {
     for name, prior in PRIORS.items()
     if sampler == "auto" or name in ("scalar", "matrix")
 }
+SAMPLERS["Pitman-Yor topics"] = AliasLDA(
+    K, topic_word_prior_type="pitman_yor", max_iter=4, learn_every=2, burn_in=1, sample_every=1
+).set_params(random_state=0)
 for kind, sampler in (("full", "auto"), ("factor", "alias")):
     SAMPLERS[f"CTM {kind}"] = GibbsCTM(
         K, covariance_type=kind, sampler=sampler, max_iter=3, burn_in=1, sample_every=1

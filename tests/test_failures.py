@@ -24,7 +24,7 @@ PACKAGE = str(Path(sklearn_sparsepost.__file__).parent)
 N_PASSES = 3
 # Lines of a call that are tried.
 N_TRIALS = 12
-SAMPLED = ("alias", "ctm")
+SAMPLED = ("alias", "pitman_yor", "ctm")
 
 COUNTS = make_lda_corpus(60, 30, 4, doc_length=20, random_state=0)[0]
 POINTS = np.concatenate(
@@ -50,8 +50,10 @@ ESTIMATORS = {
     "mixture moves": SparseMixture(9, n_batches=3, **PROCESS),
     "mixture moves, batch": SparseMixture(9, learning_method="batch", **PROCESS),
     "alias": AliasLDA(5, burn_in=1, sample_every=1, evaluate_every=2),
+    "pitman_yor": AliasLDA(5, burn_in=1, sample_every=1, evaluate_every=2, learn_every=2),
     "ctm": GibbsCTM(5, covariance_type="factor", n_factors=2, burn_in=1, sample_every=1),
 }
+ESTIMATORS["pitman_yor"].set_params(topic_word_prior_type="pitman_yor")
 for made in ESTIMATORS.values():
     made.set_params(max_iter=N_PASSES, random_state=0, n_jobs=1)
     if not hasattr(made, "learn_every"):
@@ -285,7 +287,7 @@ def test_a_callback_may_fail(name, error):
 
 
 def test_other_data_of_a_warm_fit_change_nothing_if_it_fails(monkeypatch):
-    for name in ("LDA memoized", "mixture memoized", "alias", "ctm"):
+    for name in ("LDA memoized", "mixture memoized", "alias", "pitman_yor", "ctm"):
         estimator = clone(ESTIMATORS[name]).set_params(warm_start=True)
         X = data_of(estimator)
         estimator.fit(X)

@@ -10,6 +10,16 @@
 #
 # In a document a topic weighs the document's tokens in it plus alpha. Where weights of documents'
 # topics are given, they are in place of alpha, and no tokens are counted: `unit` is 0.
+#
+# What a topic weighs for a word depends on the prior of its words, by `model` at compile time:
+#
+# * Dirichlet: (count + beta) * inverse, inverse = 1 / (tokens of the topic + sum of beta).
+# * PitmanYor: (join + lift * base) * inverse, where the word's tokens in the topic sit at tables
+#   (paper 004): join = tokens - discount * tables, lift = concentration + discount * tables of the
+#   topic, base is the word's share of what all topics share, and inverse = 1 / (tokens of the topic
+#   + concentration).
+#
+# So in both a word has a part of its own, `_rise`, and a smooth one of base * `spread`.
 from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
@@ -22,6 +32,12 @@ ctypedef fused topic_t:
 # Topics are weighed in this many lanes, and dense rows are padded to a multiple of it.
 cdef enum:
     LANES = 16
+
+# Steps of seating (`_stirling.pyx`): up to so many tables, a row for each number of tokens up to
+# 2 << ROW_BITS and then for 1 << ROW_BITS numbers an octave.
+cdef enum:
+    MOST_TABLES = 255
+    ROW_BITS = 8
 
 cdef enum Kind:
     LISTED, ALIASED, DENSE
@@ -36,12 +52,34 @@ cdef struct Word:  # what a draw needs of a word, in one line of cache
     int draws_left  # until the alias table is built anew
     int prior_row  # if the prior differs from topic to topic, else -1
     int kind
-    int _unused[5]
+    int tables  # in all topics
+    long long cells  # where its cells of seating begin
+    int _unused[2]
 
 
 cdef struct Entry:
     int topic
     int count  # LISTED: of the topic; ALIASED: the other topic of this column
+
+
+cdef struct Cell:  # what a token's draw knows of how a word's tokens sit in a topic
+    float join  # weight of joining a table
+    float close  # probability that a token which is taken out leaves a table empty
+
+
+cdef struct Dirichlet:  # topics ~ Dirichlet(beta)
+    int _unused
+
+
+cdef struct PitmanYor:  # topics ~ PYP(discount, concentration, base), base ~ Dirichlet(beta)
+    double discount
+    double prior_total  # sum of beta
+    const Cell *steps  # of seating, a row a number of tokens, one column a number of tables
+
+
+ctypedef fused model_t:
+    Dirichlet
+    PitmanYor
 
 
 cdef struct Table:  # counts of words in topics, shared by all threads
@@ -53,6 +91,8 @@ cdef struct Table:  # counts of words in topics, shared by all threads
     int *dense
     float *stale  # the weights that the alias tables were built from, dense
     const float *prior
+    Cell *cells  # of the seating: dense rows, or beside the lists
+    unsigned short *tables  # of the seating
 
 
 cdef struct Sampler:  # of a thread, for one document at a time
@@ -73,8 +113,16 @@ cdef struct Sampler:  # of a thread, for one document at a time
     int *place  # where each is listed
     float *own  # n_doc * inverse of the listed topics
     float *both  # (n_doc + alpha) * inverse of all topics, padded with zeros
-    double smooth  # sum of alpha * inverse
-    double own_total  # sum of n_doc * inverse
+    double smooth  # sum of alpha * spread
+    double own_total  # sum of n_doc * spread
+    # What a word's base is weighed with. Dirichlet: that of the word's counts, the same arrays.
+    double *spread  # inverse * lift
+    double *lift  # PitmanYor: concentration + discount * tables
+    float *own_spread  # n_doc * spread of the listed topics
+    float *lifted  # (n_doc + alpha) * spread of all topics, padded with zeros
+    long long *n_tables  # PitmanYor: of the topics
+    long long total_tables
+    double base_inverse  # 1 / (total_tables + sum of beta)
     float *partial  # scratch: K and LANES more
     double *weight  # scratch: K
     int *order  # scratch: K
@@ -88,9 +136,75 @@ cdef struct Sampler:  # of a thread, for one document at a time
     KeyedStream stream
 
 
+# ---------------------------------------------------------------- seating
+
+cdef inline Cell _step(const PitmanYor *model, int tokens, int tables) noexcept nogil:
+    """What a draw knows of a word's tokens where so many sit at so many tables."""
+    cdef int octave = 0, part
+    cdef const Cell *row
+    cdef Cell cell
+    cdef float share
+    if tokens < 2 << ROW_BITS:
+        return model.steps[tokens * (MOST_TABLES + 1) + tables]
+    while tokens >> (octave + ROW_BITS + 1):
+        octave += 1
+    part = tokens >> octave  # from 1 << ROW_BITS on
+    share = <float>(tokens - (part << octave)) / (1 << octave)
+    row = model.steps + ((octave << ROW_BITS) + part) * (MOST_TABLES + 1) + tables
+    cell = row[0]
+    cell.join += share * (row[MOST_TABLES + 1].join - cell.join)
+    cell.close += share * (row[MOST_TABLES + 1].close - cell.close)
+    return cell
+
+
+cdef inline void _open(const PitmanYor *model, Sampler *s, Word *word, int k, int n) noexcept nogil:
+    """Open or close a table of a word in a topic; `_weigh` is to follow."""
+    word.tables += n
+    s.n_tables[k] += n
+    s.total_tables += n
+    s.lift[k] = s.beta_total[k] + model.discount * s.n_tables[k]
+    s.base_inverse = 1 / (s.total_tables + model.prior_total)
+
+
+cdef inline double _base(model_t *model, const Sampler *s, const Word *word) noexcept nogil:
+    """What a word weighs, times `spread`, in topics that have no token of it."""
+    if model_t is Dirichlet:
+        return word.beta
+    else:
+        return (word.beta + word.tables) * s.base_inverse
+
+
+cdef inline float _rise(
+    model_t *model, const Table *t, const Word *word, Py_ssize_t j, int count
+) noexcept nogil:
+    """What a word weighs beyond its base in a topic, its j-th, times inverse."""
+    if model_t is Dirichlet:
+        return count
+    else:
+        return t.cells[word.cells + j].join
+
+
 # ---------------------------------------------------------------- counts
 
-cdef inline void _remove(Table *t, Word *word, int k) noexcept nogil:
+cdef inline int _find(const Table *t, const Word *word, int k) noexcept nogil:
+    """Where a word's counts have a topic, -1 if nowhere."""
+    cdef int j
+    if word.kind != LISTED:
+        return k
+    for j in range(word.length):
+        if t.pool[word.first + j].topic == k:
+            return j
+    return -1
+
+
+cdef inline int _count(const Table *t, const Word *word, int j) noexcept nogil:
+    """A word's tokens in its j-th topic."""
+    if word.kind != LISTED:
+        return t.dense[word.row * t.stride + j]
+    return t.pool[word.first + j].count
+
+
+cdef inline void _remove(model_t *model, Table *t, Word *word, int k) noexcept nogil:
     """Take one token of a word from a topic."""
     cdef int j = 0
     cdef Entry *entry
@@ -104,37 +218,46 @@ cdef inline void _remove(Table *t, Word *word, int k) noexcept nogil:
     if entry[j].count == 0:
         word.length -= 1
         entry[j] = entry[word.length]
+        if model_t is PitmanYor:
+            t.cells[word.cells + j] = t.cells[word.cells + word.length]
+            t.tables[word.cells + j] = t.tables[word.cells + word.length]
 
 
-cdef inline void _add(Table *t, Word *word, int k) noexcept nogil:
-    """Put one token of a word into a topic."""
+cdef inline int _add(Table *t, Word *word, int k) noexcept nogil:
+    """Put one token of a word into a topic, and say where its counts have it."""
     cdef int j
     cdef Entry *entry
     if word.kind != LISTED:
         t.dense[word.row * t.stride + k] += 1
-        return
+        return k
     entry = t.pool + word.first
     for j in range(word.length):
         if entry[j].topic == k:
             entry[j].count += 1
-            return
+            return j
     entry[word.length].topic = k
     entry[word.length].count = 1
     word.length += 1
+    return word.length - 1
 
 
-cdef inline void _weigh(Sampler *s, int k, int n, double inverse) noexcept nogil:
+cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse) noexcept nogil:
     """Let the document have n tokens in a listed topic of this inverse total."""
-    cdef double before = s.inverse[k]
-    s.smooth += s.alpha[k] * (inverse - before)
-    s.own_total += n * inverse - s.n_doc[k] * before
+    cdef double before = s.spread[k], spread = inverse
+    if model_t is PitmanYor:
+        spread *= s.lift[k]
+        s.spread[k] = spread
+        s.own_spread[s.place[k]] = <float>(n * spread)
+        s.lifted[k] = <float>((n + s.alpha[k]) * spread)
+    s.smooth += s.alpha[k] * (spread - before)
+    s.own_total += n * spread - s.n_doc[k] * before
     s.inverse[k] = inverse
     s.n_doc[k] = n
     s.own[s.place[k]] = <float>(n * inverse)
     s.both[k] = <float>((n + s.alpha[k]) * inverse)
 
 
-cdef inline void _leave_topic(Sampler *s, int k) noexcept nogil:
+cdef inline void _leave_topic(model_t *model, Sampler *s, int k) noexcept nogil:
     """A token that `_weigh` has taken out has gone to another topic."""
     cdef int j = s.place[k], last
     s.n_topic[k] -= 1
@@ -144,10 +267,12 @@ cdef inline void _leave_topic(Sampler *s, int k) noexcept nogil:
         last = s.listed[s.n_listed]
         s.listed[j] = last
         s.own[j] = s.own[s.n_listed]
+        if model_t is PitmanYor:
+            s.own_spread[j] = s.own_spread[s.n_listed]
         s.place[last] = j
 
 
-cdef inline void _join_topic(Sampler *s, int k) noexcept nogil:
+cdef inline void _join_topic(model_t *model, Sampler *s, int k) noexcept nogil:
     """A token of the document comes to a topic."""
     s.n_topic[k] += 1
     if s.unit and s.n_doc[k] == 0:
@@ -155,7 +280,7 @@ cdef inline void _join_topic(Sampler *s, int k) noexcept nogil:
         s.listed[s.n_listed] = k
         s.n_listed += 1
     s.inverse_less[k] = s.inverse[k]
-    _weigh(s, k, s.n_doc[k] + s.unit, 1 / (s.n_topic[k] + s.beta_total[k]))
+    _weigh(model, s, k, s.n_doc[k] + s.unit, 1 / (s.n_topic[k] + s.beta_total[k]))
 
 
 # ---------------------------------------------------------------- draws
@@ -173,45 +298,56 @@ cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
 
 
 cdef inline int _draw_smooth(Sampler *s, double u) noexcept nogil:
-    """A topic from alpha * inverse, or from n_doc * inverse: what the word's prior weighs."""
+    """A topic from alpha * spread, or from n_doc * spread: what the word's base weighs."""
     cdef int k
     if u < s.own_total and s.n_listed:
-        return s.listed[_walk(s.own, s.n_listed, u)]
+        return s.listed[_walk(s.own_spread, s.n_listed, u)]
     u -= s.own_total
     for k in range(s.K):
-        u -= s.alpha[k] * s.inverse[k]
+        u -= s.alpha[k] * s.spread[k]
         if u < 0:
             return k
     return s.K - 1
 
 
-cdef inline int _draw_listed(Sampler *s, const Table *t, const Word *word) noexcept nogil:
+cdef inline int _draw_listed(
+    model_t *model, Sampler *s, const Table *t, const Word *word
+) noexcept nogil:
     """The three buckets of Yao, Mimno & McCallum (2009)."""
     cdef int j, n = word.length
     cdef const Entry *entry = t.pool + word.first
     cdef float total = 0, x
-    cdef double beta = word.beta, u
+    cdef double base = _base(model, s, word), u
     for j in range(n):
-        x = entry[j].count * s.both[entry[j].topic]
+        x = _rise(model, t, word, j, entry[j].count) * s.both[entry[j].topic]
         s.partial[j] = x
         total += x
-    u = keyed_next_double(&s.stream) * (total + beta * (s.own_total + s.smooth))
+    u = keyed_next_double(&s.stream) * (total + base * (s.own_total + s.smooth))
     if u < total and n:
         return entry[_walk(s.partial, n, u)].topic
-    return _draw_smooth(s, (u - total) / beta)
+    return _draw_smooth(s, (u - total) / base)
 
 
-cdef inline int _draw_dense(Sampler *s, const Table *t, const Word *word) noexcept nogil:
+cdef inline int _draw_dense(
+    model_t *model, Sampler *s, const Table *t, const Word *word
+) noexcept nogil:
     """All topics, weighed in lanes: the running sum of each lane is searched."""
     cdef const int *count = t.dense + word.row * t.stride
     cdef const float *prior
-    cdef float base = word.beta, total = 0, u, x
+    cdef float base = <float>_base(model, s, word), total = 0, u, x
     cdef float sums[LANES]
     cdef Py_ssize_t i, n_rows = t.stride // LANES
     cdef int lane, low, high, middle
     for lane in range(LANES):
         sums[lane] = 0
-    if word.prior_row < 0:
+    if model_t is PitmanYor:
+        for i in range(n_rows):
+            for lane in range(LANES):
+                x = _rise(model, t, word, i * LANES + lane, 0) * s.both[i * LANES + lane]
+                x += base * s.lifted[i * LANES + lane]
+                sums[lane] += x
+                s.partial[i * LANES + lane] = sums[lane]
+    elif word.prior_row < 0:
         for i in range(n_rows):
             for lane in range(LANES):
                 x = count[i * LANES + lane] + base
@@ -242,7 +378,7 @@ cdef inline int _draw_dense(Sampler *s, const Table *t, const Word *word) noexce
     return low * LANES + lane
 
 
-cdef inline void _build(Sampler *s, Table *t, Word *word) noexcept nogil:
+cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexcept nogil:
     """The alias table of a word, over the topics in which it has a token."""
     cdef int k, j, seen, n = 0
     cdef Py_ssize_t i
@@ -260,7 +396,8 @@ cdef inline void _build(Sampler *s, Table *t, Word *word) noexcept nogil:
             continue
         for k in range(<int>i * LANES, <int>i * LANES + LANES):
             if count[k]:
-                x = <float>(count[k] * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
+                x = _rise(model, t, word, k, count[k])
+                x = <float>(x * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
                 stale[k] = x
                 word.largest = x if x > word.largest else word.largest
                 entry[n].topic = k
@@ -287,35 +424,51 @@ cdef inline bint _accept(Sampler *s, double ratio) noexcept nogil:
     return ratio >= 1 or keyed_next_double(&s.stream) < ratio
 
 
-cdef inline int _draw_aliased(Sampler *s, Table *t, Word *word, int old) noexcept nogil:
-    """Paper 004: n_doc * n_word exactly, alpha * n_word from the table, then accept or stay."""
+cdef inline double _target(
+    model_t *model, const Sampler *s, const Table *t, const Word *word, int k, double base
+) noexcept nogil:
+    """What a topic weighs for a word in the document."""
+    if model_t is Dirichlet:
+        return (s.n_doc[k] + s.alpha[k]) * (
+            t.dense[word.row * t.stride + k] + base) * s.inverse[k]
+    else:
+        return (s.n_doc[k] + s.alpha[k]) * (
+            t.cells[word.cells + k].join + base * s.lift[k]) * s.inverse[k]
+
+
+cdef inline int _draw_aliased(
+    model_t *model, Sampler *s, Table *t, Word *word, int old
+) noexcept nogil:
+    """Paper 004: what the document has exactly, alpha from the table, then accept or stay."""
     cdef int j, _step, k = old, new
     cdef const int *count = t.dense + word.row * t.stride
     cdef const float *stale = t.stale + word.row * t.stride
     cdef float near = 0, x
-    cdef double beta = word.beta, far, u, p_old, p_new, q_old, q_new
+    cdef double base = _base(model, s, word), far, u, p_old, p_new, q_old, q_new
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
-        _build(s, t, word)
+        _build(model, s, t, word)
     far = word.mass
     for j in range(s.n_listed):
-        x = count[s.listed[j]] * s.own[j]
+        k = s.listed[j]
+        x = _rise(model, t, word, k, count[k]) * s.own[j]
         s.partial[j] = x
         near += x
+    k = old
     for _step in range(s.n_steps):
-        u = keyed_next_double(&s.stream) * (near + far + beta * (s.own_total + s.smooth)) - near
+        u = keyed_next_double(&s.stream) * (near + far + base * (s.own_total + s.smooth)) - near
         if u < 0:
             new = s.listed[_walk(s.partial, s.n_listed, u + near)]
         elif u < far:
             new = _draw_table(t, word, u / far)
         else:
-            new = _draw_smooth(s, (u - far) / beta)
+            new = _draw_smooth(s, (u - far) / base)
         if new == k:
             continue
-        # What is proposed is the target with stale weights for alpha * n_word.
-        p_old = (s.n_doc[k] + s.alpha[k]) * (count[k] + beta) * s.inverse[k]
-        p_new = (s.n_doc[new] + s.alpha[new]) * (count[new] + beta) * s.inverse[new]
-        q_old = p_old - s.alpha[k] * count[k] * s.inverse[k]
-        q_new = p_new - s.alpha[new] * count[new] * s.inverse[new]
+        # What is proposed is the target with stale weights for those of alpha.
+        p_old = _target(model, s, t, word, k, base)
+        p_new = _target(model, s, t, word, new, base)
+        q_old = p_old - s.alpha[k] * _rise(model, t, word, k, count[k]) * s.inverse[k]
+        q_new = p_new - s.alpha[new] * _rise(model, t, word, new, count[new]) * s.inverse[new]
         u = keyed_next_double(&s.stream)
         # The stale weights are far away in memory: mostly their bounds decide.
         if u * p_old * (q_new + word.largest) < p_new * q_old:
@@ -326,8 +479,8 @@ cdef inline int _draw_aliased(Sampler *s, Table *t, Word *word, int old) noexcep
 
 
 cdef inline int _draw_cycle(
-    Sampler *s, Table *t, Word *word, int old, const topic_t *z, long long first, long long stop,
-    long long token
+    Dirichlet *model, Sampler *s, Table *t, Word *word, int old, const topic_t *z,
+    long long first, long long stop, long long token
 ) noexcept nogil:
     """Yuan et al. (2015): the word's table and a token of the document propose in turn.
 
@@ -341,7 +494,7 @@ cdef inline int _draw_cycle(
     cdef double base = beta * s.mean_inverse
     cdef double without = s.inverse_less[old], word_old, word_new
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
-        _build(s, t, word)
+        _build(model, s, t, word)
     for step in range(2 * s.n_steps):
         if step % 2 == 0:
             u = keyed_next_double(&s.stream) * (word.mass + s.K * base) - word.mass

@@ -8,202 +8,29 @@ touches; only the topics' totals are as old as the blocks' common start.
 * `document_topics`: counts of topics in documents;
 * `draw_assignments`: topics drawn independently, to begin with.
 
-The draw of one token is in `_gibbs_draws.pxd`.
+A block's sweep is in `_gibbs_blocks.pxd`, and the draw of one token in `_gibbs_draws.pxd`.
 """
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build
+from sklearn_sparsepost._kernels._gibbs_blocks cimport _scratch_size, _sweep_block
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
-    ALIASED, DENSE, LANES, LISTED, Entry, Sampler, Table, Word, topic_t, _add, _draw_aliased,
-    _draw_cycle, _draw_dense, _draw_listed, _join_topic, _leave_topic, _remove, _weigh,
+    ALIASED, DENSE, LANES, LISTED, MOST_TABLES, Cell, Dirichlet, Entry, PitmanYor, Sampler, Table,
+    Word, topic_t, _add, _count, _step,
 )
-from sklearn_sparsepost._kernels._math cimport exp_nonpos
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define SPARSEPOST_PREFETCH(p) __builtin_prefetch((p), 1, 3)
-    #else
-    #define SPARSEPOST_PREFETCH(p) ((void)(p))
-    #endif
-    """
-    void SPARSEPOST_PREFETCH(const void *) noexcept nogil
-
 # The fields of `Word`.
 WORD = np.dtype([
     ("first", np.int64), ("mass", np.float64), ("largest", np.float32), ("beta", np.float32),
     ("length", np.int32), ("row", np.int32), ("draws_left", np.int32), ("prior_row", np.int32),
-    ("kind", np.int32), ("_unused", np.int32, 5),
+    ("kind", np.int32), ("tables", np.int32), ("cells", np.int64), ("_unused", np.int32, 2),
 ])
-
-
-# ---------------------------------------------------------------- documents
-
-cdef inline void _enter(
-    Sampler *s, const topic_t *z, long long first, long long stop
-) noexcept nogil:
-    """Count a document's topics."""
-    cdef long long i
-    cdef int j, k
-    cdef double own
-    s.n_listed = 0
-    for i in range(first, stop):
-        k = z[i]
-        if s.n_doc[k] == 0:
-            s.place[k] = s.n_listed
-            s.listed[s.n_listed] = k
-            s.n_listed += 1
-        s.n_doc[k] += 1
-    s.own_total = 0
-    for j in range(s.n_listed):
-        k = s.listed[j]
-        own = s.n_doc[k] * s.inverse[k]
-        s.own[j] = <float>own
-        s.own_total += own
-        s.both[k] = <float>(own + s.alpha[k] * s.inverse[k])
-
-
-cdef inline void _enter_given(Sampler *s, const float *logits, bint cycle) noexcept nogil:
-    """Take the weights of a document's topics from their logits."""
-    cdef int k
-    cdef float largest = logits[0]
-    s.n_listed, s.own_total, s.smooth, s.alpha_total = 0, 0, 0, 0
-    for k in range(s.K):
-        largest = logits[k] if logits[k] > largest else largest
-    for k in range(s.K):
-        s.given[k] = exp_nonpos(<double>(logits[k] - largest))
-        s.alpha_total += s.given[k]
-    for k in range(s.K):
-        s.smooth += s.given[k] * s.inverse[k]
-        s.both[k] = <float>(s.given[k] * s.inverse[k])
-    if cycle:
-        alias_build(s.given, s.K, s.given_share, s.given_other, s.order)
-
-
-cdef inline void _leave(Sampler *s) noexcept nogil:
-    """Forget a document."""
-    cdef int j, k
-    for j in range(s.n_listed):
-        k = s.listed[j]
-        s.n_doc[k] = 0
-        s.both[k] = <float>(s.alpha[k] * s.inverse[k])
-
-
-cdef inline void _resample(
-    Sampler *s, Table *t, Word *word, topic_t *z, long long token, long long first,
-    long long stop
-) noexcept nogil:
-    """Draw the topic of one token given all others."""
-    cdef int old = z[token], new, n = s.n_doc[old]
-    cdef double inverse = s.inverse[old], smooth, own_total
-    if word.kind == ALIASED and s.cycle:
-        new = _draw_cycle(s, t, word, old, z, first, stop, token)
-        if new == old:
-            return
-        _remove(t, word, old)
-        _weigh(s, old, n - s.unit, s.inverse_less[old])
-    else:
-        # Most tokens stay where they are: then all is put back as it was.
-        smooth, own_total = s.smooth, s.own_total
-        _remove(t, word, old)
-        _weigh(s, old, n - s.unit, s.inverse_less[old])
-        if word.kind == LISTED:
-            new = _draw_listed(s, t, word)
-        elif word.kind == ALIASED:
-            new = _draw_aliased(s, t, word, old)
-        else:
-            new = _draw_dense(s, t, word)
-        if new == old:
-            _weigh(s, old, n, inverse)
-            s.smooth, s.own_total = smooth, own_total
-            _add(t, word, old)
-            return
-    _leave_topic(s, old)
-    _join_topic(s, new)
-    _add(t, word, new)
-    z[token] = <topic_t>new
-
-
-# ---------------------------------------------------------------- sweeps
-
-cdef size_t _scratch_size(int K, Py_ssize_t stride) noexcept nogil:
-    return K * (sizeof(long long) + 4 * sizeof(double) + sizeof(float) + 7 * sizeof(int)) + (
-        3 * stride * sizeof(float))
-
-
-cdef void _begin_block(
-    Sampler *s, char *scratch, Py_ssize_t stride, const long long *n_topic
-) noexcept nogil:
-    """Lay out a thread's scratch memory and take the topics' totals as they now are."""
-    cdef int k, K = s.K
-    s.n_topic = <long long *>scratch
-    s.inverse = <double *>(s.n_topic + K)
-    s.inverse_less = s.inverse + K
-    s.weight = s.inverse_less + K
-    s.given = s.weight + K
-    s.both = <float *>(s.given + K)
-    s.own = s.both + stride
-    s.partial = s.own + stride
-    s.n_doc = <int *>(s.partial + stride)
-    s.listed = s.n_doc + K
-    s.place = s.listed + K
-    s.order = s.place + K
-    s.other = s.order + K
-    s.given_other = s.other + K
-    s.given_share = <float *>(s.given_other + K)
-    memset(s.n_doc, 0, K * sizeof(int))
-    memset(s.place, 0, K * sizeof(int))
-    memset(s.both, 0, stride * sizeof(float))
-    s.smooth = 0
-    for k in range(K):
-        s.n_topic[k] = n_topic[k]
-        s.inverse[k] = 1 / (n_topic[k] + s.beta_total[k])
-        s.inverse_less[k] = 1 / (max(n_topic[k] - 1, 0) + s.beta_total[k])
-        s.both[k] = <float>(s.alpha[k] * s.inverse[k])
-        s.smooth += s.alpha[k] * s.inverse[k]
-
-
-cdef inline void _fetch(const Sampler *s, const Table *t, const Word *word) noexcept nogil:
-    """Ask for what the draw of a word will read: most of the time goes into waiting for it."""
-    cdef int j
-    cdef const int *row
-    if word.kind == LISTED:
-        SPARSEPOST_PREFETCH(t.pool + word.first)
-        SPARSEPOST_PREFETCH(t.pool + word.first + 8)
-        return
-    row = t.dense + word.row * t.stride
-    for j in range(s.n_listed):
-        SPARSEPOST_PREFETCH(row + s.listed[j])
-
-
-cdef inline void _visit(
-    Sampler *s, Table *t, const int *word, topic_t *z, long long first, long long stop,
-    long long begin, long long end, const float *logits, bint cycle, uint64_t seed,
-    uint64_t number, uint64_t unit
-) noexcept nogil:
-    """The tokens of a document that are of one group of words."""
-    cdef long long token
-    if begin == end:
-        return
-    keyed_init(&s.stream, seed, number, unit)
-    if logits == NULL:
-        _enter(s, z, first, stop)
-    else:
-        _enter_given(s, logits, cycle)
-    for token in range(begin, end):
-        if token + 4 < end:
-            SPARSEPOST_PREFETCH(t.words + word[token + 4])
-        if token + 2 < end:
-            _fetch(s, t, t.words + word[token + 2])
-        _resample(s, t, t.words + word[token], z, token, first, stop)
-    _leave(s)
 
 
 def _zeros(shape, dtype):
@@ -217,6 +44,14 @@ def _zeros(shape, dtype):
     array = memory[first : first + size].view(dtype).reshape(shape)
     array.view(np.uint8)[...] = 0
     return array
+
+
+cdef PitmanYor _pitman_yor(double discount, double prior_total, const float[:, :, ::1] steps):
+    """The process that a sweep is given; whoever gives the steps keeps them."""
+    cdef PitmanYor model
+    model.discount, model.prior_total = discount, prior_total
+    model.steps = <const Cell *>&steps[0, 0, 0]
+    return model
 
 
 cdef class TokenCounts:
@@ -236,13 +71,18 @@ cdef class TokenCounts:
         Their prior.
     n_topics : int
         Number of topics, K.
+    seated : bool, default=False
+        Whether a word's tokens in a topic sit at tables, as under a Pitman-Yor process; they are
+        to be seated before a sweep.
     """
 
     cdef Table table
     cdef readonly int n_features
     cdef readonly dict arrays
 
-    def __init__(self, kind, size, beta, prior_row, prior, int n_topics):  # IN
+    def __init__(
+        self, kind, size, beta, prior_row, prior, int n_topics, bint seated=False  # IN
+    ):
         n_features = len(kind)
         stride = (n_topics + LANES - 1) // LANES * LANES
         capacity = np.where(kind == DENSE, 0, np.minimum(size, n_topics))
@@ -254,6 +94,9 @@ cdef class TokenCounts:
         words["row"] = np.where(with_row, np.cumsum(with_row) - 1, -1)
         words["prior_row"] = prior_row
         words["kind"] = kind
+        n_seats = np.where(with_row, stride, capacity)
+        words["cells"] = np.cumsum(n_seats) - n_seats
+        n_cells = max(int(n_seats.sum()), 1) if seated else 1
         padded = np.zeros((max(len(prior), 1), stride), dtype=np.float32)
         padded[: len(prior), :n_topics] = prior
         self.arrays = {
@@ -263,6 +106,8 @@ cdef class TokenCounts:
             "dense": _zeros((n_rows, stride), dtype=np.int32),
             "stale": _zeros((n_rows if (kind == ALIASED).any() else 1, stride), dtype=np.float32),
             "prior": padded,
+            "cells": _zeros((n_cells, 2), dtype=np.float32),
+            "tables": _zeros(n_cells, dtype=np.uint16),
         }
         self._point(n_topics)
 
@@ -284,11 +129,14 @@ cdef class TokenCounts:
         cdef float[::1] share = self.arrays["share"]
         cdef float[:, ::1] stale = self.arrays["stale"]
         cdef const float[:, ::1] prior = self.arrays["prior"]
+        cdef float[:, ::1] cells = self.arrays["cells"]
+        cdef unsigned short[::1] tables = self.arrays["tables"]
         cdef Table *t = &self.table
         self.n_features = <int>len(self.arrays["words"])
         t.K, t.stride = n_topics, dense.shape[1]
         t.words, t.pool, t.share = <Word *>&words[0], <Entry *>&pool[0, 0], &share[0]
         t.dense, t.stale, t.prior = &dense[0, 0], &stale[0, 0], &prior[0, 0]
+        t.cells, t.tables = <Cell *>&cells[0, 0], &tables[0]
 
     def add_tokens(
         self,
@@ -300,6 +148,71 @@ cdef class TokenCounts:
         with nogil:
             for i in range(z.shape[0]):
                 _add(&self.table, self.table.words + word[i], z[i])
+
+    def seat(
+        self,
+        const float[:, :, ::1] steps,  # IN
+        const long long[::1] row_ptr,  # IN
+        const int[::1] topics,  # IN
+        const int[::1] tables,  # IN
+    ):
+        """Let tokens sit at tables, and return how many tables the topics have.
+
+        Parameters
+        ----------
+        steps : ndarray of shape (n_rows, MOST_TABLES + 1, 2), float32
+            Steps of seating, from `seating_steps`.
+        row_ptr, topics, tables : ndarray
+            Tables of words in topics, as lists. Where there are tokens there is one at least, and
+            there are no more of them than tokens.
+
+        Returns
+        -------
+        n_tables : ndarray of shape (n_topics,), int64
+            Tables of all words.
+        """
+        cdef Table *t = &self.table
+        cdef PitmanYor model = _pitman_yor(0, 0, steps)
+        cdef Word *word
+        cdef int w, j, k, m, n
+        cdef Py_ssize_t i
+        n_tables_array = np.zeros(t.K, dtype=np.int64)
+        cdef long long[::1] n_tables = n_tables_array
+        cdef int[::1] wanted = np.zeros(t.K, dtype=np.int32)
+        with nogil:
+            for w in range(self.n_features):
+                word = t.words + w
+                word.tables = 0
+                for i in range(row_ptr[w], row_ptr[w + 1]):
+                    wanted[topics[i]] = tables[i]
+                for j in range(word.length if word.kind == LISTED else t.K):
+                    k = t.pool[word.first + j].topic if word.kind == LISTED else j
+                    m = _count(t, word, j)
+                    n = min(max(wanted[k], 1), m, MOST_TABLES)
+                    t.tables[word.cells + j] = <unsigned short>n
+                    t.cells[word.cells + j] = _step(&model, m, n)
+                    word.tables += n
+                    n_tables[k] += n
+                for i in range(row_ptr[w], row_ptr[w + 1]):
+                    wanted[topics[i]] = 0
+        return n_tables_array
+
+    def to_tables(self):
+        """The tables of words in topics, an entry for each of `to_lists`."""
+        cdef Table *t = &self.table
+        cdef int w, j
+        cdef Py_ssize_t n = 0
+        cdef Word *word
+        tables_array = np.empty(self.arrays["tables"].size, dtype=np.int32)
+        cdef int[::1] tables = tables_array
+        with nogil:
+            for w in range(self.n_features):
+                word = t.words + w
+                for j in range(word.length if word.kind == LISTED else t.K):
+                    if t.tables[word.cells + j]:  # as many as there are counts
+                        tables[n] = t.tables[word.cells + j]
+                        n += 1
+        return tables_array[:n].copy()
 
     def to_lists(self):
         """The counts as (row_ptr, topics, counts), word by word."""
@@ -358,6 +271,7 @@ cdef class TokenCounts:
         bint fresh=True,  # IN
         int n_steps=1,  # IN
         int n_threads=1,  # IN
+        seating=None,  # IN/OUT
     ):
         """Draw the topic of every token once.
 
@@ -376,7 +290,7 @@ cdef class TokenCounts:
         alpha : ndarray of shape (n_topics,), float64
             Dirichlet prior of the documents' topic weights; of no effect beside logits.
         beta_total : ndarray of shape (n_topics,), float64
-            Sum of the prior of each topic's words.
+            Sum of the prior of each topic's words; or concentrations of Pitman-Yor processes.
         seed, number : int
             Seed of the fit and number of the sweep: a document's stream is keyed by both.
         logits : ndarray of shape (n_documents, n_topics), float32, default=None
@@ -390,11 +304,14 @@ cdef class TokenCounts:
             Metropolis-Hastings steps a token; a step of the cycle is one proposal of each.
         n_threads : int, default=1
             Number of OpenMP threads.
+        seating : tuple, default=None
+            Of topics from a Pitman-Yor process: its discount, the sum of the prior of what topics
+            share, the steps that the tokens were seated with, and the topics' tables, an int64
+            array that is kept up to date. Aliased words are then not drawn by `cycle`.
         """
-        cdef int K = self.table.K, n_groups = <int>groups.shape[0] - 1, e, i, g, no_memory = 0
+        cdef int K = self.table.K, n_groups = <int>groups.shape[0] - 1, e, i, g, k, no_memory = 0
         cdef int *failed = &no_memory
-        cdef Py_ssize_t d, stride = self.table.stride, k
-        cdef size_t size = _scratch_size(K, stride)
+        cdef size_t size = _scratch_size(K, self.table.stride)
         alpha_table = alias_table(np.asarray(alpha))
         cdef const float[::1] alpha_share = alpha_table[0]
         cdef const int[::1] alpha_other = alpha_table[1]
@@ -406,11 +323,18 @@ cdef class TokenCounts:
         cdef char *scratch
         cdef Table *t = &self.table
         cdef bint given = logits is not None
-        cdef const float[:, ::1] weights = logits if given else np.zeros((1, 1), np.float32)
-        cdef Py_ssize_t next_row = weights.shape[1] if given else 0
-        cdef const float *row
+        cdef const float[:, ::1] rows = logits if given else np.zeros((1, 1), np.float32)
+        cdef const float *weights = &rows[0, 0] if given else NULL
+        cdef bint seated = seating is not None
+        cdef Dirichlet dirichlet
+        cdef PitmanYor pitman_yor
+        cdef long long[::1] n_tables = seating[3] if seated else np.zeros(K, dtype=np.int64)
+        tables_array = np.empty((n_groups, K), dtype=np.int64)
+        cdef long long[:, ::1] tables_after = tables_array
         if not z.shape[0]:
             return
+        if seated:
+            pitman_yor = _pitman_yor(seating[0], seating[1], seating[2])
         for e in range(n_groups):
             with nogil, parallel(num_threads=n_threads):
                 s = <Sampler *>malloc(sizeof(Sampler))
@@ -425,23 +349,23 @@ cdef class TokenCounts:
                     s.alpha, s.alpha_total, s.beta_total = &alpha[0], alpha_total, &beta_total[0]
                     s.mean_inverse = mean_inverse
                     s.alpha_share, s.alpha_other = &alpha_share[0], &alpha_other[0]
-                    _begin_block(s, scratch, stride, &n_topic[0])
-                    if given:
-                        s.alpha, s.alpha_share = s.given, s.given_share
-                        s.alpha_other = s.given_other
-                    for d in range(groups[i], groups[i + 1]):
-                        row = &weights[0, 0] + d * next_row if given else NULL
-                        _visit(s, t, &word[0], &z[0], token_ptr[d, 0], token_ptr[d, n_groups],
-                               token_ptr[d, g], token_ptr[d, g + 1], row, cycle, seed, number,
-                               <uint64_t>(d * n_groups + g))
+                    if seated:
+                        _sweep_block(
+                            &pitman_yor, s, t, scratch, &word[0], &z[0], token_ptr, groups[i],
+                            groups[i + 1], g, &n_topic[0], &n_tables[0], NULL, seed, number)
+                    else:
+                        _sweep_block(
+                            &dirichlet, s, t, scratch, &word[0], &z[0], token_ptr, groups[i],
+                            groups[i + 1], g, &n_topic[0], NULL, weights, seed, number)
                     for k in range(K):
                         after[i, k] = s.n_topic[k]
+                        tables_after[i, k] = s.n_tables[k] if seated else 0
                 free(scratch)
                 free(s)
             if no_memory:
                 raise MemoryError("no memory for a sweep")
-            change = after_array.sum(axis=0) - n_groups * np.asarray(n_topic)
-            np.asarray(n_topic)[:] += change
+            for total, parts in ((n_topic, after_array), (n_tables, tables_array)):
+                np.asarray(total)[:] += parts.sum(axis=0) - n_groups * np.asarray(total)
 
 
 def alias_table(

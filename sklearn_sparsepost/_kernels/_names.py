@@ -23,6 +23,7 @@ PLAIN = (
     "_row_tables",
     "_sampled_words",
     "_seeding",
+    "_stirling",
     "_topl",
 )
 # Of these, those with loops over numbers.
@@ -33,4 +34,5 @@ ARITHMETIC = (
     "_pairs",
     "_sampled_words",
     "_seeding",
+    "_stirling",
 )

@@ -23,6 +23,7 @@ class Chain:
     - ``_counts_from(arrays)``: such an object from arrays;
     - ``_has(**settings)``: whether settings are those in use;
     - ``log_likelihood()``: log p(words, topics) in nats;
+    - ``smoothing()``: what is added to counts of words in topics, as :func:`compact_prior` has it;
     - ``fitted_priors()``: `doc_topic_prior_` and `topic_word_prior_` of the estimator.
 
     Parameters
@@ -128,8 +129,12 @@ class Chain:
     def take_sample(self):
         """Add the present counts to the average."""
         self._add_last()
-        self.last = self.counts.to_lists()
+        self.last = self.sample_lists()
         self.n_averaged += 1
+
+    def sample_lists(self):
+        """What a sample is: the present counts, as lists."""
+        return self.counts.to_lists()
 
     def mean_counts(self):
         """Counts of words in topics, averaged over samples, or the present ones."""
@@ -138,7 +143,7 @@ class Chain:
             self._add_last()
             return self.total[:-1].reshape(shape) / np.float32(self.n_averaged)
         counts = np.zeros(shape)
-        cells, values = _cells(self.counts.to_lists(), self.n_components)
+        cells, values = _cells(self.sample_lists(), self.n_components)
         counts.ravel()[cells] = values
         return counts
 

@@ -8,6 +8,7 @@ from scipy.special import gammaln, psi
 from sklearn_sparsepost._checks import LEAST_PRIOR
 from sklearn_sparsepost._kernels import gibbs_lda as kernels
 from sklearn_sparsepost._models.documents import improved_prior, prior_gains
+from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._sampling.chain import Chain
 
@@ -94,6 +95,9 @@ class WordsChain(Chain):
         The sampler, which decides how counts are stored.
     """
 
+    # Whether a word's tokens in a topic sit at tables.
+    _seated = False
+
     def __init__(self, tokens, z, n_components, seed, *, prior, sampler, **options):
         self.prior = prior
         self.sampler = sampler
@@ -109,7 +113,13 @@ class WordsChain(Chain):
         kind[prior.row >= 0] = DENSE
         rows = np.maximum(prior.rows, LEAST_PRIOR)
         counts = kernels.TokenCounts(
-            kind, tokens.size, _single(prior.base), prior.row, rows, self.n_components
+            kind,
+            tokens.size,
+            _single(prior.base),
+            prior.row,
+            rows,
+            self.n_components,
+            seated=self._seated,
         )
         counts.add_tokens(tokens.word, self.z)
         return counts
@@ -119,6 +129,14 @@ class WordsChain(Chain):
 
     def _has(self, *, prior, sampler):
         return sampler == self.sampler and prior.same_as(self.prior)
+
+    def smoothing(self):
+        """The prior, which is added to the counts."""
+        return compact_prior(self.prior.as_given())
+
+    def prior_counts(self):
+        """The counts, as they are stored, and their totals under each of the prior's draws."""
+        return self.counts.to_lists()[2], self.n_topic
 
     def words_log_likelihood(self):
         """log p(words | topics of tokens, prior) in nats."""
@@ -154,6 +172,14 @@ class LDAChain(WordsChain):
         alpha, total = self.alpha[topics], self.alpha.sum()
         value += (gammaln(counts + alpha) - gammaln(alpha)).sum()
         return float(value + (gammaln(total) - gammaln(total + np.diff(doc_ptr))).sum())
+
+    def topic_totals(self):
+        """What is added to a topic's tokens."""
+        return self.prior.topic_totals()
+
+    def seating(self):
+        """What a sweep reads of tables, if tokens sit at any."""
+        return None
 
     def fitted_priors(self):
         """The priors in use, by the names of the estimator's attributes."""
@@ -202,13 +228,14 @@ def sweep(chain, *, n_steps):
         tokens.groups,
         chain.n_topic,
         chain.alpha,
-        chain.prior.topic_totals(),
+        chain.topic_totals(),
         chain.seed,
         chain.n_passes + 1,  # streams of 0 are the start's
         cycle=chain.sampler == "cycle",
         fresh=builds_tables(chain.n_passes),
         n_steps=n_steps,
         n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens),
+        seating=chain.seating(),
     )
     return chain
 
@@ -224,12 +251,10 @@ def learn_alpha(chain):
 def learn_beta(chain):
     """One fixed-point step of one prior of all topics' words, in place (Minka 2000, Eq. 55)."""
     n_features, beta = len(chain.tokens.size), chain.prior.base[0]
-    counts = chain.counts.to_lists()[2]
+    counts, totals = chain.prior_counts()
     gain = (psi(counts + beta) - psi(beta)).sum()
     total = n_features * beta
-    chain.prior = chain.prior.scaled(
-        gain / (n_features * (psi(chain.n_topic + total) - psi(total)).sum())
-    )
+    chain.prior = chain.prior.scaled(gain / (n_features * (psi(totals + total) - psi(total)).sum()))
     chain.counts.set_beta(_single(chain.prior.base))
 
 

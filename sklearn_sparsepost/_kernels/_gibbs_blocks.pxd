@@ -1,0 +1,287 @@
+# Blocks of a sweep, for `_gibbs_lda.pyx`: documents entered, their tokens drawn, documents left.
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+
+from sklearn_sparsepost._kernels._alias cimport alias_build
+from sklearn_sparsepost._kernels._gibbs_draws cimport (
+    ALIASED, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table, Word, model_t,
+    topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense, _draw_listed, _find,
+    _join_topic, _leave_topic, _open, _remove, _step, _weigh,
+)
+from sklearn_sparsepost._kernels._math cimport exp_nonpos
+from sklearn_sparsepost._kernels._rng cimport keyed_init, keyed_next_double
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define SPARSEPOST_PREFETCH(p) __builtin_prefetch((p), 1, 3)
+    #else
+    #define SPARSEPOST_PREFETCH(p) ((void)(p))
+    #endif
+    """
+    void SPARSEPOST_PREFETCH(const void *) noexcept nogil
+
+
+# ---------------------------------------------------------------- documents
+
+cdef inline void _enter(
+    model_t *model, Sampler *s, const topic_t *z, long long first, long long stop
+) noexcept nogil:
+    """Count a document's topics."""
+    cdef long long i
+    cdef int j, k
+    cdef double own
+    s.n_listed = 0
+    for i in range(first, stop):
+        k = z[i]
+        if s.n_doc[k] == 0:
+            s.place[k] = s.n_listed
+            s.listed[s.n_listed] = k
+            s.n_listed += 1
+        s.n_doc[k] += 1
+    s.own_total = 0
+    for j in range(s.n_listed):
+        k = s.listed[j]
+        own = s.n_doc[k] * s.inverse[k]
+        s.own[j] = <float>own
+        s.both[k] = <float>(own + s.alpha[k] * s.inverse[k])
+        if model_t is PitmanYor:
+            own = s.n_doc[k] * s.spread[k]
+            s.own_spread[j] = <float>own
+            s.lifted[k] = <float>(own + s.alpha[k] * s.spread[k])
+        s.own_total += own
+
+
+cdef inline void _enter_given(Sampler *s, const float *logits) noexcept nogil:
+    """Take the weights of a document's topics from their logits."""
+    cdef int k
+    cdef float largest = logits[0]
+    s.n_listed, s.own_total, s.smooth, s.alpha_total = 0, 0, 0, 0
+    for k in range(s.K):
+        largest = logits[k] if logits[k] > largest else largest
+    for k in range(s.K):
+        s.given[k] = exp_nonpos(<double>(logits[k] - largest))
+        s.alpha_total += s.given[k]
+    for k in range(s.K):
+        s.smooth += s.given[k] * s.inverse[k]
+        s.both[k] = <float>(s.given[k] * s.inverse[k])
+    if s.cycle:
+        alias_build(s.given, s.K, s.given_share, s.given_other, s.order)
+
+
+cdef inline void _leave(model_t *model, Sampler *s) noexcept nogil:
+    """Forget a document."""
+    cdef int j, k
+    for j in range(s.n_listed):
+        k = s.listed[j]
+        s.n_doc[k] = 0
+        s.both[k] = <float>(s.alpha[k] * s.inverse[k])
+        if model_t is PitmanYor:
+            s.lifted[k] = <float>(s.alpha[k] * s.spread[k])
+
+
+cdef inline int _draw(
+    model_t *model, Sampler *s, Table *t, Word *word, int old
+) noexcept nogil:
+    """A topic for a token that has been taken out of one."""
+    if word.kind == LISTED:
+        return _draw_listed(model, s, t, word)
+    if word.kind == ALIASED:
+        return _draw_aliased(model, s, t, word, old)
+    return _draw_dense(model, s, t, word)
+
+
+cdef inline void _resample(
+    Dirichlet *model, Sampler *s, Table *t, Word *word, topic_t *z, long long token,
+    long long first, long long stop
+) noexcept nogil:
+    """Draw the topic of one token given all others."""
+    cdef int old = z[token], new, n = s.n_doc[old]
+    cdef double inverse = s.inverse[old], smooth, own_total
+    if word.kind == ALIASED and s.cycle:
+        new = _draw_cycle(model, s, t, word, old, z, first, stop, token)
+        if new == old:
+            return
+        _remove(model, t, word, old)
+        _weigh(model, s, old, n - s.unit, s.inverse_less[old])
+    else:
+        # Most tokens stay where they are: then all is put back as it was.
+        smooth, own_total = s.smooth, s.own_total
+        _remove(model, t, word, old)
+        _weigh(model, s, old, n - s.unit, s.inverse_less[old])
+        new = _draw(model, s, t, word, old)
+        if new == old:
+            _weigh(model, s, old, n, inverse)
+            s.smooth, s.own_total = smooth, own_total
+            _add(t, word, old)
+            return
+    _leave_topic(model, s, old)
+    _join_topic(model, s, new)
+    _add(t, word, new)
+    z[token] = <topic_t>new
+
+
+cdef inline void _reseat(
+    PitmanYor *model, Sampler *s, Table *t, Word *word, topic_t *z, long long token
+) noexcept nogil:
+    """Draw the topic of one token, and whether it opens a table there, given all others.
+
+    Who sits with whom is forgotten, and drawn whenever a token is looked at: whether it sits alone.
+    """
+    cdef int old = z[token], new, j = _find(t, word, old), n = s.n_doc[old]
+    cdef int m = _count(t, word, j), before = t.tables[word.cells + j], tables
+    cdef Cell cell = t.cells[word.cells + j]
+    cdef bint alone = before == m or (
+        before > 1 and keyed_next_double(&s.stream) < cell.close), opens
+    cdef double inverse = s.inverse[old], smooth = s.smooth, own_total = s.own_total, u, base
+    t.tables[word.cells + j] -= alone
+    t.cells[word.cells + j] = _step(model, m - 1, before - alone)
+    _remove(model, t, word, old)
+    if alone:
+        _open(model, s, word, old, -1)
+    _weigh(model, s, old, n - 1, s.inverse_less[old])
+    new = _draw(model, s, t, word, old)
+    base = _base(model, s, word) * s.lift[new]
+    j = _add(t, word, new)
+    m = _count(t, word, j)
+    if m == 1:
+        t.tables[word.cells + j], opens = 0, True
+    elif t.tables[word.cells + j] == MOST_TABLES:
+        opens = False
+    else:
+        u = keyed_next_double(&s.stream) * (base + t.cells[word.cells + j].join)
+        opens = u < base
+    if opens:
+        _open(model, s, word, new, 1)
+    tables = t.tables[word.cells + j] + opens
+    t.tables[word.cells + j] = <unsigned short>tables
+    t.cells[word.cells + j] = (
+        cell if new == old and opens == alone else _step(model, m, tables))
+    if new == old:
+        _weigh(model, s, old, n, inverse)
+        if opens == alone:
+            s.smooth, s.own_total = smooth, own_total
+        return
+    _leave_topic(model, s, old)
+    _join_topic(model, s, new)
+    z[token] = <topic_t>new
+
+
+# ---------------------------------------------------------------- blocks
+
+cdef inline size_t _scratch_size(int K, Py_ssize_t stride) noexcept nogil:
+    return K * (2 * sizeof(long long) + 6 * sizeof(double) + sizeof(float) + 7 * sizeof(int)) + (
+        5 * stride * sizeof(float))
+
+
+cdef inline void _begin_block(
+    model_t *model, Sampler *s, char *scratch, Py_ssize_t stride, const long long *n_topic,
+    const long long *n_tables
+) noexcept nogil:
+    """Lay out a thread's scratch memory and take the topics' totals as they now are."""
+    cdef int k, K = s.K
+    s.n_topic = <long long *>scratch
+    s.n_tables = s.n_topic + K
+    s.inverse = <double *>(s.n_tables + K)
+    s.inverse_less = s.inverse + K
+    s.weight = s.inverse_less + K
+    s.given = s.weight + K
+    s.lift = s.given + K
+    s.spread = s.inverse
+    s.both = <float *>(s.lift + 2 * K)
+    s.own = s.both + stride
+    s.lifted, s.own_spread = s.both, s.own
+    s.partial = s.own + 3 * stride
+    s.n_doc = <int *>(s.partial + stride)
+    s.listed = s.n_doc + K
+    s.place = s.listed + K
+    s.order = s.place + K
+    s.other = s.order + K
+    s.given_other = s.other + K
+    s.given_share = <float *>(s.given_other + K)
+    memset(s.n_doc, 0, K * sizeof(int))
+    memset(s.place, 0, K * sizeof(int))
+    memset(s.both, 0, 3 * stride * sizeof(float))
+    s.smooth = 0
+    if model_t is PitmanYor:
+        s.spread = s.lift + K
+        s.own_spread = s.own + stride
+        s.lifted = s.own_spread + stride
+        memset(s.lifted, 0, stride * sizeof(float))
+        s.total_tables = 0
+        for k in range(K):
+            s.n_tables[k] = n_tables[k]
+            s.total_tables += n_tables[k]
+            s.lift[k] = s.beta_total[k] + model.discount * n_tables[k]
+        s.base_inverse = 1 / (s.total_tables + model.prior_total)
+    for k in range(K):
+        s.n_topic[k] = n_topic[k]
+        s.inverse[k] = 1 / (n_topic[k] + s.beta_total[k])
+        s.inverse_less[k] = 1 / (max(n_topic[k] - 1, 0) + s.beta_total[k])
+        s.both[k] = <float>(s.alpha[k] * s.inverse[k])
+        if model_t is PitmanYor:
+            s.spread[k] = s.inverse[k] * s.lift[k]
+            s.lifted[k] = <float>(s.alpha[k] * s.spread[k])
+        s.smooth += s.alpha[k] * s.spread[k]
+
+
+cdef inline void _fetch(
+    model_t *model, const Sampler *s, const Table *t, const Word *word
+) noexcept nogil:
+    """Ask for what the draw of a word will read: most of the time goes into waiting for it."""
+    cdef int j
+    if word.kind == LISTED:
+        SPARSEPOST_PREFETCH(t.pool + word.first)
+        SPARSEPOST_PREFETCH(t.pool + word.first + 8)
+        if model_t is PitmanYor:
+            SPARSEPOST_PREFETCH(t.cells + word.cells)
+            SPARSEPOST_PREFETCH(t.cells + word.cells + 8)
+        return
+    for j in range(s.n_listed):
+        if model_t is PitmanYor:
+            SPARSEPOST_PREFETCH(t.cells + word.cells + s.listed[j])
+        else:
+            SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + s.listed[j])
+
+
+cdef inline void _visit(
+    model_t *model, Sampler *s, Table *t, const int *word, topic_t *z, long long first,
+    long long stop, long long begin, long long end, const float *logits, uint64_t seed,
+    uint64_t number, uint64_t unit
+) noexcept nogil:
+    """The tokens of a document that are of one group of words."""
+    cdef long long token
+    if begin == end:
+        return
+    keyed_init(&s.stream, seed, number, unit)
+    if logits == NULL:
+        _enter(model, s, z, first, stop)
+    else:
+        _enter_given(s, logits)
+    for token in range(begin, end):
+        if token + 4 < end:
+            SPARSEPOST_PREFETCH(t.words + word[token + 4])
+        if token + 2 < end:
+            _fetch(model, s, t, t.words + word[token + 2])
+        if model_t is Dirichlet:
+            _resample(model, s, t, t.words + word[token], z, token, first, stop)
+        else:
+            _reseat(model, s, t, t.words + word[token], z, token)
+    _leave(model, s)
+
+
+cdef inline void _sweep_block(
+    model_t *model, Sampler *s, Table *t, char *scratch, const int *word, topic_t *z,
+    const long long[:, ::1] token_ptr, long long first, long long stop, int g,
+    const long long *n_topic, const long long *n_tables, const float *logits, uint64_t seed,
+    uint64_t number
+) noexcept nogil:
+    """The tokens of some documents that are of one group of words."""
+    cdef Py_ssize_t d, n_groups = token_ptr.shape[1] - 1
+    _begin_block(model, s, scratch, t.stride, n_topic, n_tables)
+    if logits != NULL:
+        s.alpha, s.alpha_share, s.alpha_other = s.given, s.given_share, s.given_other
+    for d in range(first, stop):
+        _visit(model, s, t, word, z, token_ptr[d, 0], token_ptr[d, n_groups], token_ptr[d, g],
+               token_ptr[d, g + 1], NULL if logits == NULL else logits + d * s.K, seed, number,
+               <uint64_t>(d * n_groups + g))
