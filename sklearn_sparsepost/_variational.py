@@ -114,7 +114,8 @@ class BaseVariational(BaseSparsePosterior):
 
         In online learning, where it may fall at any time, whether it moved by less.
         """
-        if state.attempts is not None and state.attempts.may_bear:
+        attempts = state.attempts  # a pass of births tries nothing else
+        if attempts is not None and (attempts.may_bear or attempts.have_born):
             return False
         known = [bound for bound in state.history if not np.isnan(bound)]
         if not self.tol or len(known) < 2 or np.isnan(state.history[-1]):

@@ -246,7 +246,7 @@ def test_a_fall_of_an_online_bound_is_no_convergence(method, bounds, converged):
 
 def test_integer_seeds_make_different_starts():
     X = np.random.default_rng(0).standard_normal((200, 2))
-    options = {"max_iter": 1, "tol": 0, "learning_method": "batch"}
+    options = {"init_params": "k-means++", "max_iter": 1, "tol": 0, "learning_method": "batch"}
     seeds = SparseMixture(5, random_state=0)._new_seeds(3)
     assert len(set(seeds)) == 3
     bounds = [SparseMixture(5, n_init=n, random_state=0, **options).fit(X) for n in (1, 8)]
