@@ -382,7 +382,7 @@ def test_each_start_has_its_own_patience(monkeypatch):
     given = iter([5, 4, 4] + [1, 2, 3, 2, 2])
     monkeypatch.setattr(SparseMixture, "score", lambda self, X: next(given))
     stopping = EarlyStopping(POINTS, patience=2)
-    mixture = SparseMixture(6, n_init=2, random_state=0, **options)
+    mixture = SparseMixture(6, n_init=2, max_iter=8, tol=0, random_state=0)
     mixture.set_callbacks(stopping).fit(POINTS)
     assert [row["n_iter"] for row in stopping.get_logs()] == [1, 2, 3, 1, 2, 3, 4, 5]
     # The start of the higher bound is kept, at its own best pass.
