@@ -19,7 +19,7 @@ from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import NOTHING, RowTable, SparseTable
 
 # Expected counts of a stream become that or nothing that are under this, or a share of the prior.
-LEAST_COUNT, LEAST_SHARE = 1e-2, 1e-1
+LEAST_COUNT, LEAST_SHARE = 0.1, 1.0
 # Half of the probabilities of a token's topics are smaller, and weigh 2 % together.
 SMALL_SHARE = 0.05
 # Entries that topics of words are reserved at a time: 128 MiB.
