@@ -354,7 +354,7 @@ def process_sweeps(quick=False):
         for repeat in range(1 if quick else 3):
             for label, options in (("LDA", {}), ("HDP, sampled", PROCESS_DOCUMENTS)):
                 spec = {"kind": "curve", "method": "aliaslda", "options": options, "corpus": corpus}
-                spec |= {"n_topics": k, "passes": 10, "score": "none", "repeat": repeat}
+                spec |= {"n_topics": k, "passes": 10, "score": "none"}
                 key = f"process sweeps/{corpus}-{k}/{label}"
                 found.append((f"{key}#{repeat}" if repeat else key, spec))
     return found
@@ -405,7 +405,7 @@ def power_laws(quick=False):
                 for threads in (1, 2):
                     key = f"power law sweeps/{corpus}-{k}/{label}, {threads} threads"
                     spec = {"kind": "curve", "method": "aliaslda", "options": options}
-                    spec |= {"threads": threads, "passes": 10, "score": "none", "repeat": repeat}
+                    spec |= {"threads": threads, "passes": 10, "score": "none"}
                     key += f"#{repeat}" if repeat else ""
                     found.append((key, {"corpus": corpus, "n_topics": k, **spec}))
     return found
