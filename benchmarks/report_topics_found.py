@@ -21,6 +21,7 @@ def topics_found_tables(runs, table):
     """
     curves = {key: run for key, run in runs.items() if "checkpoints" in run}
     tables = [_found(name, labels, table) for name, labels in read(curves, "topics found").items()]
+    tables += _sweeps(curves, table)
     return [*tables, *_bars(runs, table), *_blobs(runs, table), *_patches(runs, table)]
 
 
@@ -53,6 +54,23 @@ def _found(name, labels, table):
     )
     header = ["model", "topics", "score", "s a pass", "s", "seeds"]
     return table(f"Topics found: {corpus}", note, header, rows)
+
+
+def _sweeps(curves, table):
+    """What Dirichlet processes over documents add to a sweep."""
+    rows = []
+    for name, labels in read(curves, "process sweeps").items():
+        if len(labels) == 2:
+            lda, hdp = labels["LDA"].pass_seconds, labels["HDP, sampled"].pass_seconds
+            rows.append([name, f"{lda:.2f}", f"{hdp:.2f}", f"{hdp / lda:.2f}"])
+    note = (
+        "Seconds of a sweep of AliasLDA with a number of topics and with Dirichlet processes over "
+        "documents, the first two left out, medians of several fits, one thread."
+    )
+    header = ["corpus and topics", "LDA", "HDP", "ratio"]
+    return [table("Sweeps with Dirichlet processes over documents", note, header, rows)] * bool(
+        rows
+    )
 
 
 def _bars(runs, table):

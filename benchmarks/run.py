@@ -238,6 +238,7 @@ def samplers(quick=False):
 
 
 GIBBS = {"local_step": "gibbs"}
+PROCESS_DOCUMENTS = {"doc_topic_prior_type": "dirichlet_process", "doc_topic_prior": None}
 LOCAL_STEPS = [
     ("map", "sparsepost", {"estimation": "map"}),
     ("map, no restarts", "sparsepost", {"estimation": "map", "restarts": 0}),
@@ -309,9 +310,11 @@ def topics_found(quick=False):
             ("HDP, no restarts, no moves", "sparsehdp", {"restarts": 0, "moves": False}),
             ("HDP, bayes", "sparsehdp", {"estimation": "bayes"}),
             ("LDA, no restarts", "sparsepost", {"restarts": 0}),
+            ("HDP, sampled", "aliaslda", PROCESS_DOCUMENTS),
+            ("LDA, sampled", "aliaslda", {"doc_topic_prior": "auto"}),
             ("tomotopy HDP", "tomotopy_hdp", {}),
         ):
-            for seed in range(1 if quick or method.startswith("tomotopy") else 3):
+            for seed in range(3 if method.startswith("sparse") and not quick else 1):
                 spec = {"kind": "curve", "method": method, "options": options, "seed": seed}
                 spec |= {"corpus": corpus, "n_topics": k, "budget": budget}
                 found.append((f"topics found/{corpus}-{k}/{label}, seed {seed}", spec))
@@ -325,6 +328,7 @@ def topics_found(quick=False):
                 "options": {"init": init, "restarts": 0},
             }
             found.append((f"topics found/bars-{k}/{init}", {**spec, "seeds": 1 if quick else 5}))
+    found.extend(process_sweeps(quick))
     births = {"moves": ["birth", "merge", "delete"]}
     spec = {"kind": "bars", "corpus": "bars", "n_topics": 1, "seeds": 1 if quick else 5}
     found.append(("topics found/bars-1/births", {**spec, "options": {"restarts": 0, **births}}))
@@ -339,6 +343,20 @@ def topics_found(quick=False):
                 spec = {"kind": "blobs", "corpus": "blobs", "n_topics": n_blobs, "begun": begun}
                 spec |= {"options": options, "seeds": 1 if quick else 5}
                 found.append((f"topics found/blobs-{n_blobs}/from {begun}, {label}", spec))
+    return found
+
+
+def process_sweeps(quick=False):
+    """The measurements of a sweep with Dirichlet processes over documents, and without."""
+    found = []
+    corpus = "kos" if quick else "newsgroups20"
+    for k in (20,) if quick else (200, 1000):
+        for repeat in range(1 if quick else 3):
+            for label, options in (("LDA", {}), ("HDP, sampled", PROCESS_DOCUMENTS)):
+                spec = {"kind": "curve", "method": "aliaslda", "options": options, "corpus": corpus}
+                spec |= {"n_topics": k, "passes": 10, "score": "none"}
+                key = f"process sweeps/{corpus}-{k}/{label}"
+                found.append((f"{key}#{repeat}" if repeat else key, spec))
     return found
 
 
@@ -387,7 +405,7 @@ def power_laws(quick=False):
                 for threads in (1, 2):
                     key = f"power law sweeps/{corpus}-{k}/{label}, {threads} threads"
                     spec = {"kind": "curve", "method": "aliaslda", "options": options}
-                    spec |= {"threads": threads, "passes": 10, "score": "none", "repeat": repeat}
+                    spec |= {"threads": threads, "passes": 10, "score": "none"}
                     key += f"#{repeat}" if repeat else ""
                     found.append((key, {"corpus": corpus, "n_topics": k, **spec}))
     return found

@@ -6,10 +6,14 @@ from numbers import Integral, Real
 from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
-from sklearn_sparsepost._sampling import lda, pitman_yor
+from sklearn_sparsepost._sampling import lda, pitman_yor, process
 
 # A discount to begin with that is learned, and a share of the words' number for a concentration.
 FIRST_DISCOUNT, FIRST_CONCENTRATION = 0.1, 0.1
+# Concentrations of processes to begin with that are learned.
+FIRST_DOC_CONCENTRATION, FIRST_TOPIC_CONCENTRATION = 0.5, 10.0
+# Slots that topics have at the least, and as a multiple of those to begin with, if nothing is said.
+LEAST_SLOTS, MORE_SLOTS = 100, 2
 
 
 @with_shared_texts
@@ -25,7 +29,8 @@ class AliasLDA(BaseSampledTopics):
     Parameters
     ----------
     n_components : int, default=10
-        Number of topics, K.
+        Number of topics, K. Under ``doc_topic_prior_type="dirichlet_process"`` the number to begin
+        with; the fitted `n_components_` is another.
 
     sampler : {"auto", "alias", "sparse", "cycle", "dense"}, default="auto"
         How a token's topic is drawn. All aim at the same posterior; see the notes.
@@ -44,7 +49,30 @@ class AliasLDA(BaseSampledTopics):
     doc_topic_prior : float, "auto" or array-like of shape (n_components,), default=None
         Dirichlet prior alpha of each topic's weight in a document. By default
         ``0.5 / n_components``. "auto" starts there and learns one value a topic, by fixed-point
-        steps between sweeps (Minka [4]_, Eq. 55).
+        steps between sweeps (Minka [4]_, Eq. 55). None under "dirichlet_process".
+
+    doc_topic_prior_type : {"dirichlet", "dirichlet_process"}, default="dirichlet"
+        Where documents' topic weights come from.
+
+        - "dirichlet": from the Dirichlet distribution of `doc_topic_prior`.
+        - "dirichlet_process": from Dirichlet processes around weights over the corpus that are
+          broken off a stick, a hierarchical Dirichlet process [6]_. Topics without tokens are
+          offered in every sweep, and those that lose all tokens go, so that their number is found.
+          Combines with every sampler and `topic_word_prior_type`.
+
+    doc_concentration : float or "auto", default="auto"
+        Concentration b_1 of the documents' processes of "dirichlet_process": the larger, the more
+        topics a document has. "auto" starts at 0.5 and draws it every `learn_every` sweeps, under
+        an exponential prior of mean 1.
+
+    topic_concentration : float or "auto", default="auto"
+        Concentration b_0 of the topics' weights over the corpus of "dirichlet_process": the larger,
+        the more topics there are. "auto" starts at 10 and draws it as `doc_concentration`.
+
+    max_components : int, default=None
+        The most topics of "dirichlet_process", at least `n_components`; the stick's last piece has
+        all that is left. By default twice `n_components`, and at least 100. Counts of frequent
+        words have room for as many.
 
     topic_word_prior : float, "auto" or array-like of shape (n_features,) or \
             (n_components, n_features), default=None
@@ -104,13 +132,25 @@ class AliasLDA(BaseSampledTopics):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Prior plus counts of words in topics, averaged over samples; if no sample was taken, those
-        of the last sweep.
+        of the last sweep. Under "dirichlet_process" the `n_components_` topics that have tokens
+        after the last sweep, those with the most first.
+
+    n_components_ : int
+        Number of topics in use; only with "dirichlet_process", where `components_` and what
+        follows from it have so many.
 
     topic_word_distr_ : ndarray of shape (n_components, n_features)
         The topics' expected word probabilities; rows sum to 1.
 
     doc_topic_prior_ : ndarray of shape (n_components,)
-        The prior alpha in use.
+        The prior alpha in use; under "dirichlet_process" ``doc_concentration_ * topic_weights_``.
+
+    topic_weights_ : ndarray of shape (`n_components_`,)
+        The topics' weights over the corpus, which with those of all topics not in use sum to 1;
+        only with "dirichlet_process".
+
+    doc_concentration_, topic_concentration_ : float
+        Those in use; only with "dirichlet_process".
 
     topic_word_prior_ : float or ndarray
         The prior of the topics' words in use, of the shape given.
@@ -171,6 +211,8 @@ class AliasLDA(BaseSampledTopics):
     .. [4] T. P. Minka. Estimating a Dirichlet distribution. Technical report, MIT, 2000.
     .. [5] C. Chen, L. Du, W. Buntine. Sampling table configurations for the hierarchical
        Poisson-Dirichlet process. ECML PKDD 2011.
+    .. [6] Y. W. Teh, M. I. Jordan, M. J. Beal, D. M. Blei. Hierarchical Dirichlet processes.
+       Journal of the American Statistical Association 101, 2006.
 
     Examples
     --------
@@ -180,6 +222,12 @@ class AliasLDA(BaseSampledTopics):
     >>> lda = AliasLDA(n_components=10, max_iter=50, random_state=0).fit(X)
     >>> lda.transform(X[:3]).shape
     (3, 10)
+
+    The number of topics is found:
+
+    >>> hdp = AliasLDA(n_components=20, doc_topic_prior_type="dirichlet_process", random_state=0)
+    >>> hdp.fit(X).components_.shape == (hdp.n_components_, 25)
+    True
     """
 
     _parameter_constraints: dict = {
@@ -192,6 +240,10 @@ class AliasLDA(BaseSampledTopics):
             PRIOR,
             "array-like",
         ],
+        "doc_topic_prior_type": [StrOptions({"dirichlet", "dirichlet_process"})],
+        "doc_concentration": [StrOptions({"auto"}), PRIOR],
+        "topic_concentration": [StrOptions({"auto"}), PRIOR],
+        "max_components": [None, Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "topic_word_prior": [
             None,
             StrOptions({"auto"}),
@@ -221,6 +273,10 @@ class AliasLDA(BaseSampledTopics):
         sampler="auto",
         n_mh_steps=1,
         doc_topic_prior=None,
+        doc_topic_prior_type="dirichlet",
+        doc_concentration="auto",
+        topic_concentration="auto",
+        max_components=None,
         topic_word_prior=None,
         topic_word_prior_type="dirichlet",
         discount="auto",
@@ -241,6 +297,10 @@ class AliasLDA(BaseSampledTopics):
         self.sampler = sampler
         self.n_mh_steps = n_mh_steps
         self.doc_topic_prior = doc_topic_prior
+        self.doc_topic_prior_type = doc_topic_prior_type
+        self.doc_concentration = doc_concentration
+        self.topic_concentration = topic_concentration
+        self.max_components = max_components
         self.topic_word_prior = topic_word_prior
         self.topic_word_prior_type = topic_word_prior_type
         self.discount = discount
@@ -264,15 +324,44 @@ class AliasLDA(BaseSampledTopics):
         return self.topic_word_prior_type == "pitman_yor"
 
     @property
+    def _grows(self):
+        return self.doc_topic_prior_type == "dirichlet_process"
+
+    @property
+    def _learns_prior(self):
+        return self._grows or super()._learns_prior
+
+    @property
+    def _n_slots(self):
+        """The most topics."""
+        if not self._grows:
+            return self.n_components
+        if self.max_components is None:
+            return max(MORE_SLOTS * self.n_components, LEAST_SLOTS)
+        return self.max_components
+
+    @property
     def _has_point_topics(self):
         # The pseudo-counts of most words are far below 1, where exp(E[log phi]) vanishes.
         return self._seats
 
     @property
     def _chain_type(self):
+        if self._grows:
+            return process.ProcessPitmanYorChain if self._seats else process.ProcessChain
         return pitman_yor.PitmanYorChain if self._seats else lda.LDAChain
 
     def _resolve_priors(self, n_features):
+        if self._grows and self.doc_topic_prior is not None:
+            raise ValueError(
+                "doc_topic_prior is given, but under doc_topic_prior_type='dirichlet_process' it "
+                "is doc_concentration times weights that are learned"
+            )
+        if self._n_slots < self.n_components:
+            raise ValueError(
+                f"max_components={self.max_components} is less than "
+                f"n_components={self.n_components}"
+            )
         alpha, beta = super()._resolve_priors(n_features)
         if self._seats and self.sampler == "cycle":
             raise ValueError("sampler='cycle' has no topic_word_prior_type='pitman_yor'")
@@ -281,10 +370,27 @@ class AliasLDA(BaseSampledTopics):
                 "topic_word_prior is a matrix, but under topic_word_prior_type='pitman_yor' topics "
                 "share one distribution of words: give one value or one a word"
             )
+        if self._grows and beta.ndim == 2:
+            raise ValueError(
+                "topic_word_prior is a matrix, but under doc_topic_prior_type='dirichlet_process' "
+                "topics come and go: give one value or one a word"
+            )
         return alpha, beta
 
     def _check_goes_on(self):
-        super()._check_goes_on()
+        begun_with = getattr(self, "_begun_with", None)
+        if self._grows != (begun_with is not None):
+            raise ValueError(
+                f"doc_topic_prior_type={self.doc_topic_prior_type!r}, but the fitted topics to "
+                "go on with are of the other type"
+            )
+        if not self._grows:
+            super()._check_goes_on()
+        elif begun_with != (self.n_components, self._n_slots):
+            raise ValueError(
+                f"n_components={self.n_components} and max_components={self._n_slots}, but the "
+                f"topics to go on with were fitted with {begun_with[0]} and {begun_with[1]}"
+            )
         kept = getattr(self, "_fit_state", None)
         if kept is not None and type(kept) is not self._chain_type:
             raise ValueError(
@@ -293,14 +399,18 @@ class AliasLDA(BaseSampledTopics):
             )
 
     def _settings(self, alpha, beta, n_features, goes_on=False):
-        prior = lda.WordPrior(beta, n_features, self.n_components)
-        settings = {"alpha": alpha, "prior": prior, "sampler": self.sampler}
-        if not self._seats:
-            return settings
-        first = {
-            "discount": FIRST_DISCOUNT,
-            "concentration": FIRST_CONCENTRATION * n_features,
-        }
+        prior = lda.WordPrior(beta, n_features, self._n_slots)
+        settings = {"prior": prior, "sampler": self.sampler}
+        first = {}
+        if self._grows:
+            settings["n_components"] = self._n_slots
+            first["doc_concentration"] = FIRST_DOC_CONCENTRATION
+            first["topic_concentration"] = FIRST_TOPIC_CONCENTRATION
+        else:
+            settings["alpha"] = alpha
+        if self._seats:
+            first["discount"] = FIRST_DISCOUNT
+            first["concentration"] = FIRST_CONCENTRATION * n_features
         for name, value in first.items():
             given = getattr(self, name)
             if isinstance(given, str):
@@ -308,15 +418,36 @@ class AliasLDA(BaseSampledTopics):
             settings[name] = float(given)
         return settings
 
+    def _fitted_attributes(self, state, *, whole):
+        attributes = super()._fitted_attributes(state, whole=whole)
+        if self._grows:
+            attributes["_begun_with"] = self.n_components, self._n_slots
+        return attributes
+
     def _store(self, state, **how):
         super()._store(state, **how)
+        of_others = []
         if not self._seats:
-            for name in ("discount_", "concentration_", "base_word_distr_"):
-                vars(self).pop(name, None)  # of an earlier fit
+            of_others += ["discount_", "concentration_", "base_word_distr_"]
+        if not self._grows:
+            of_others += ["doc_concentration_", "topic_concentration_", "topic_weights_"]
+            of_others += ["n_components_", "_begun_with"]
+        for name in of_others:
+            vars(self).pop(name, None)  # of an earlier fit
+
+    def _line(self, chain):
+        line = super()._line(chain)
+        return f"{line}, {len(chain.used())} topics" if self._grows else line
 
     def _steps(self):
         learn = []
-        if self._learns_prior:
+        of = {
+            "of_documents": isinstance(self.doc_concentration, str),
+            "of_topics": isinstance(self.topic_concentration, str),
+        }
+        if self._grows and any(of.values()):
+            learn.append(partial(process.learn_concentrations, **of))
+        if self._learns_prior and not self._grows:
             learn.append(lda.learn_alpha)
         if self._learns_word_prior:
             learn.append(lda.learn_beta)
@@ -324,4 +455,5 @@ class AliasLDA(BaseSampledTopics):
             learn.append(pitman_yor.learn_concentration)
         if self._seats and isinstance(self.discount, str):
             learn.append(pitman_yor.learn_discount)
-        return partial(lda.sweep, n_steps=self.n_mh_steps), learn
+        sweep = process.sweep if self._grows else lda.sweep
+        return partial(sweep, n_steps=self.n_mh_steps), learn

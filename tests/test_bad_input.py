@@ -26,6 +26,7 @@ TOPICS = {
     "hdp": SparseHDP(4, **SHORT),
     "gibbs": AliasLDA(3, evaluate_every=1, **SHORT),
     "gibbs-pitman-yor": AliasLDA(3, topic_word_prior_type="pitman_yor", evaluate_every=1, **SHORT),
+    "gibbs-process": AliasLDA(3, doc_topic_prior_type="dirichlet_process", **SHORT),
     "gibbs-random": AliasLDA(3, init="random", sampler="cycle", **SHORT),
     "gibbs-ctm": GibbsCTM(3, evaluate_every=1, **SHORT),
 }

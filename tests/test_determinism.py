@@ -95,6 +95,9 @@ SAMPLERS = {
 SAMPLERS["Pitman-Yor topics"] = AliasLDA(
     K, topic_word_prior_type="pitman_yor", max_iter=4, learn_every=2, burn_in=1, sample_every=1
 ).set_params(random_state=0)
+SAMPLERS["process"] = AliasLDA(
+    K, doc_topic_prior_type="dirichlet_process", max_iter=4, learn_every=2, burn_in=1
+).set_params(sample_every=1, random_state=0)
 for kind, sampler in (("full", "auto"), ("factor", "alias")):
     SAMPLERS[f"CTM {kind}"] = GibbsCTM(
         K, covariance_type=kind, sampler=sampler, max_iter=3, burn_in=1, sample_every=1

@@ -29,6 +29,7 @@ ESTIMATORS = [
     AliasLDA(n_components=3, max_iter=10, random_state=0),
     AliasLDA(n_components=3, max_iter=10, sampler="alias", doc_topic_prior="auto", random_state=0),
     AliasLDA(n_components=3, max_iter=6, topic_word_prior_type="pitman_yor", random_state=0),
+    AliasLDA(3, max_iter=6, doc_topic_prior_type="dirichlet_process", random_state=0),
     SparseHDP(n_components=4, random_state=0),
     SparseHDP(n_components=4, learning_method="online", random_state=0),
     GibbsCTM(n_components=3, max_iter=5, random_state=0),

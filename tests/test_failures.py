@@ -24,7 +24,7 @@ PACKAGE = str(Path(sklearn_sparsepost.__file__).parent)
 N_PASSES = 3
 # Lines of a call that are tried.
 N_TRIALS = 12
-SAMPLED = ("alias", "pitman_yor", "ctm")
+SAMPLED = ("alias", "pitman_yor", "process", "ctm")
 
 COUNTS = make_lda_corpus(60, 30, 4, doc_length=20, random_state=0)[0]
 POINTS = np.concatenate(
@@ -51,9 +51,11 @@ ESTIMATORS = {
     "mixture moves, batch": SparseMixture(9, learning_method="batch", **PROCESS),
     "alias": AliasLDA(5, burn_in=1, sample_every=1, evaluate_every=2),
     "pitman_yor": AliasLDA(5, burn_in=1, sample_every=1, evaluate_every=2, learn_every=2),
+    "process": AliasLDA(5, burn_in=1, sample_every=1, evaluate_every=2, learn_every=2),
     "ctm": GibbsCTM(5, covariance_type="factor", n_factors=2, burn_in=1, sample_every=1),
 }
 ESTIMATORS["pitman_yor"].set_params(topic_word_prior_type="pitman_yor")
+ESTIMATORS["process"].set_params(doc_topic_prior_type="dirichlet_process")
 for made in ESTIMATORS.values():
     made.set_params(max_iter=N_PASSES, random_state=0, n_jobs=1)
     if not hasattr(made, "learn_every"):
@@ -289,7 +291,7 @@ def test_a_callback_may_fail(name, error):
 
 
 def test_other_data_of_a_warm_fit_change_nothing_if_it_fails(monkeypatch):
-    for name in ("LDA memoized", "mixture memoized", "alias", "pitman_yor", "ctm"):
+    for name in ("LDA memoized", "mixture memoized", *SAMPLED):
         estimator = clone(ESTIMATORS[name]).set_params(warm_start=True)
         X = data_of(estimator)
         estimator.fit(X)

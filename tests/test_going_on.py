@@ -25,6 +25,7 @@ ESTIMATORS = {
     "mixture": SparseMixture(6, tol=0, observation="multinomial", n_batches=3, **SHORT),
     "alias": AliasLDA(6, burn_in=0, sample_every=1, topic_word_prior="auto", **SHORT),
     "pitman_yor": AliasLDA(6, burn_in=0, topic_word_prior_type="pitman_yor", **SHORT),
+    "process": AliasLDA(6, burn_in=0, doc_topic_prior_type="dirichlet_process", **SHORT),
     "ctm": GibbsCTM(6, burn_in=0, sample_every=1, topic_word_prior="auto", **SHORT),
 }
 

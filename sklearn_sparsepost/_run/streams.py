@@ -11,7 +11,7 @@ STREAM_INIT, STREAM_BATCHES, STREAM_ORDER, STREAM_SAMPLE, STREAM_MOVES, STREAM_B
 # that draw, rounding of fractions, first topics of tokens; logits, and with no units their prior.
 LEFT_TO_RIGHT, LOCAL_DRAWS, ROUNDING, FIRST_DRAWS = 1 << 59, 1 << 60, 1 << 61, 1 << 62
 LOGITS, LOGIT_PRIOR = 1 << 58, 1 << 57
-# With no units: discounts and concentrations.
+# With no units: discounts, concentrations, weights of topics.
 SEATING = 1 << 56
 
 __all__ = [

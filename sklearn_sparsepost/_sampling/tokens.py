@@ -169,7 +169,7 @@ def uniform_topics(tokens, n_components, seed):
         The topics.
     """
     rng = keyed_generator(seed, 0, STREAM_SAMPLE)
-    return rng.integers(n_components, size=tokens.n_tokens, dtype=_type_of_topics(n_components))
+    return rng.integers(n_components, size=tokens.n_tokens, dtype=type_of_topics(n_components))
 
 
 def topics_under(table, counts, tokens, alpha, seed):
@@ -193,7 +193,7 @@ def topics_under(table, counts, tokens, alpha, seed):
     z : ndarray of shape (n_tokens,), uint16 or int32
         The topics.
     """
-    z = np.empty(tokens.n_tokens, dtype=_type_of_topics(len(alpha)))
+    z = np.empty(tokens.n_tokens, dtype=type_of_topics(len(alpha)))
     weight = table.rows[0]
     base = np.concatenate([(part * alpha).sum(axis=1) for part in np.array_split(weight, 64)])
     ptr, first = tokens.doc_ptr, 0
@@ -217,6 +217,6 @@ def topics_under(table, counts, tokens, alpha, seed):
     return z
 
 
-def _type_of_topics(n_components):
+def type_of_topics(n_components):
     """The type that tokens' topics are held in."""
     return np.uint16 if n_components <= SHORT_TOPICS else np.int32

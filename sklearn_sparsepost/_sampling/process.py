@@ -1,0 +1,269 @@
+"""Documents from Dirichlet processes whose base, the topics' weights, is one, too (paper 004).
+
+Topics sit in slots, some of which have no tokens. Their weights over the corpus are broken off a
+stick in an order of the slots, the last of which takes what is left: GEM(b_0), cut at
+`n_components` slots. Documents have Dirichlet(b_1 * weights) topic weights, so that tokens are
+drawn as in LDA; then tables of documents, weights and concentrations are drawn given them.
+"""
+
+import numpy as np
+from scipy.special import betaln, gammaln
+
+from sklearn_sparsepost._checks import LEAST_PRIOR
+from sklearn_sparsepost._kernels import gibbs_lda
+from sklearn_sparsepost._run.streams import SEATING, keyed_generator
+from sklearn_sparsepost._sampling import lda
+from sklearn_sparsepost._sampling.pitman_yor import PitmanYorChain, slice_draw
+from sklearn_sparsepost._sampling.tokens import type_of_topics
+
+# Of the draws after a sweep, beside those of Pitman-Yor topics.
+WEIGHTS, CONCENTRATIONS = 2, 3
+# Exchanges of each slot with its neighbours in their order, after a sweep.
+EXCHANGES = 6
+# Where a stick breaks at the least and at the most.
+LEAST_BREAK, MOST_BREAK = 1e-300, 1 - 2.0**-53
+
+
+class ProcessDocuments:
+    """What documents from Dirichlet processes add to a chain; a class before the chain's own.
+
+    Parameters
+    ----------
+    tokens, z, seed, **options
+        As for the chain; `z` may be of fewer topics than there are slots.
+    n_components : int
+        Number of slots, the most topics.
+    doc_concentration, topic_concentration : float
+        b_1 and b_0.
+    """
+
+    def __init__(
+        self, tokens, z, seed, *, n_components, doc_concentration, topic_concentration, **options
+    ):
+        self.doc_concentration = doc_concentration
+        self.topic_concentration = topic_concentration
+        z = z.astype(type_of_topics(n_components), copy=False)
+        super().__init__(tokens, z, seed, alpha=np.empty(n_components), **options)
+        # A table a document and topic, and slots by size, to begin with.
+        self.tables = np.bincount(self._documents()[1], minlength=n_components)
+        self.order = np.argsort(-self.n_topic, kind="stable")
+        self.draw_weights(keyed_generator(seed, SEATING, WEIGHTS))
+
+    def _documents(self):
+        """Documents' tokens in topics, as lists."""
+        return gibbs_lda.document_topics(self.z, self.tokens.doc_ptr, self.n_components)
+
+    # ------------------------------------------------------------------ going on
+
+    def _has(self, *, n_components, doc_concentration, topic_concentration, **settings):
+        same = (
+            doc_concentration == self.doc_concentration
+            and topic_concentration == self.topic_concentration
+        )
+        return same and super()._has(alpha=self.alpha, **settings)
+
+    def own(self, **settings):
+        """As for :class:`Chain`."""
+        new = super().own(**settings)
+        new.doc_concentration = settings["doc_concentration"]
+        new.set_alpha()
+        return new
+
+    def extended(self, tokens, z, **settings):
+        """A copy with more documents, their tokens' topics numbered as :meth:`used` has them."""
+        new = super().extended(tokens, self.used()[z].astype(self.z.dtype), **settings)
+        new.set_alpha()
+        return new
+
+    # ------------------------------------------------------------------ weights
+
+    def used(self):
+        """The slots that have tokens, the largest first."""
+        return np.argsort(-self.n_topic, kind="stable")[: np.count_nonzero(self.n_topic)]
+
+    def set_alpha(self):
+        """Have documents follow the weights."""
+        self.alpha = np.maximum(self.doc_concentration * self.weights, LEAST_PRIOR)
+
+    def draw_tables(self, rng):
+        """Draw how many tables documents have in each topic, given their tokens and weights."""
+        _, topics, counts = self._documents()
+        self.tables = tables_of_topics(topics, counts, self.alpha, rng)
+
+    def draw_weights(self, rng):
+        """Draw the weights given the tables and the order, then the order given the weights."""
+        tables = self.tables[self.order]
+        rest = tables[::-1].cumsum()[::-1] - tables
+        breaks = np.append(rng.beta(1 + tables[:-1], self.topic_concentration + rest[:-1]), 1)
+        breaks[:-1] = np.clip(breaks[:-1], LEAST_BREAK, MOST_BREAK)
+        left = np.concatenate([[1.0], np.cumprod(1 - breaks[:-1])])
+        self.weights = np.empty(len(breaks))
+        self.weights[self.order] = breaks * left
+        self.order = exchanged(self.order, breaks, self.topic_concentration, rng)
+        self.set_alpha()
+
+    def doc_log_density(self, b):
+        """log p(tables | tokens' documents) up to what is the same for all b_1."""
+        lengths, repeats = np.unique(np.diff(self.tokens.doc_ptr), return_counts=True)
+        value = repeats @ (gammaln(b) - gammaln(b + lengths))
+        return value + self.tables.sum() * np.log(b)
+
+    def topic_log_density(self, b):
+        """log p(topics of tables | order), the weights integrated out."""
+        tables = self.tables[self.order]
+        rest = tables[::-1].cumsum()[::-1] - tables
+        return (betaln(1 + tables[:-1], b + rest[:-1]) + np.log(b)).sum()
+
+    # ------------------------------------------------------------------ what is read off
+
+    def mean_counts(self):
+        """As for :class:`Chain`, of topics in use."""
+        return super().mean_counts()[:, self.used()]
+
+    def smoothing(self):
+        """As for :class:`Chain`, of topics in use."""
+        table = super().smoothing()
+        return table[:, self.used()] if table.shape[1] == self.n_components else table
+
+    def fitted_priors(self):
+        """The priors in use, by the names of the estimator's attributes."""
+        used = self.used()
+        return {
+            **super().fitted_priors(),
+            "doc_topic_prior_": self.alpha[used],
+            "n_components_": len(used),
+            "topic_weights_": self.weights[used],
+            "doc_concentration_": float(self.doc_concentration),
+            "topic_concentration_": float(self.topic_concentration),
+        }
+
+
+class ProcessChain(ProcessDocuments, lda.LDAChain):
+    """A chain of a hierarchical Dirichlet process over documents; topics are Dirichlet."""
+
+
+class ProcessPitmanYorChain(ProcessDocuments, PitmanYorChain):
+    """A chain of a hierarchical Dirichlet process over documents with Pitman-Yor topics."""
+
+
+def tables_of_topics(topics, counts, alpha, rng):
+    """Draw the tables of all documents in each topic, given tokens (Antoniak 1974).
+
+    Token i + 1 of a topic in a document opens a table with probability alpha / (alpha + i),
+    whatever the others do: so the documents with so many tokens are drawn together.
+
+    Parameters
+    ----------
+    topics, counts : ndarray of shape (n_stored,), int32
+        Documents' topics and how many tokens they have, at least one.
+    alpha : ndarray of shape (n_components,)
+        What documents' processes weigh topics with.
+    rng : Generator
+        Source of the draws.
+
+    Returns
+    -------
+    tables : ndarray of shape (n_components,), int64
+        Tables of each topic.
+    """
+    pairs, repeats = np.unique(topics * np.int64(1 << 32) + counts, return_counts=True)
+    topic, most = pairs >> 32, pairs & 0xFFFFFFFF
+    same = np.append(False, topic[1:] == topic[:-1])
+    before = np.where(same, np.roll(most, 1), 0)
+    # Documents with at least so many tokens of the topic.
+    upwards = repeats[::-1].cumsum()[::-1]
+    stop = np.searchsorted(topic, topic, side="right")
+    with_more = upwards - np.append(upwards, 0)[stop]
+    spans = most - before
+    place = np.arange(spans.sum()) - np.repeat(np.cumsum(spans) - spans - before, spans)
+    weight = np.repeat(alpha[topic], spans)
+    opened = rng.binomial(np.repeat(with_more, spans), weight / (weight + place))
+    found = np.bincount(np.repeat(topic, spans), opened, minlength=len(alpha))
+    return found.astype(np.int64)
+
+
+def exchanged(order, breaks, concentration, rng):
+    """Exchange neighbours in the order of slots by Metropolis-Hastings; weights stay.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_components,)
+        The slots, in the order in which their weights are broken off.
+    breaks : ndarray of shape (n_components,)
+        The share of what is left that each takes; the last takes all.
+    concentration : float
+        b_0.
+    rng : Generator
+        Source of the draws.
+
+    Returns
+    -------
+    order : ndarray of shape (n_components,)
+        The new order.
+    """
+    order, breaks, last = order.copy(), breaks.copy(), len(order) - 2
+    for parity in range(EXCHANGES):
+        k = np.arange(parity % 2, len(order) - 1, 2)
+        first, second = breaks[k], (1 - breaks[k]) * breaks[k + 1]
+        second = np.clip(second, LEAST_BREAK, MOST_BREAK)
+        # The density of weights is 1 over all that is left before each, times the last one to the
+        # power of b_0 - 1.
+        ratio = np.log1p(-first) - np.log1p(-second)
+        ends = k == last
+        ratio[ends] = (concentration - 1) * (np.log(first[ends]) - np.log(second[ends]))
+        taken = np.log1p(-rng.random(len(k))) < ratio
+        k, first, second = k[taken], first[taken], second[taken]
+        order[k], order[k + 1] = order[k + 1], order[k]
+        breaks[k] = second
+        breaks[k + 1] = np.clip(first / (1 - second), LEAST_BREAK, MOST_BREAK)
+        breaks[-1] = 1
+    return order
+
+
+def sweep(chain, *, n_steps):
+    """Draw the topic of every token once, then tables and weights given them.
+
+    Parameters
+    ----------
+    chain : ProcessChain or ProcessPitmanYorChain
+        Where the chain stands; it stays true.
+    n_steps : int
+        Metropolis-Hastings steps a token, where there are any.
+
+    Returns
+    -------
+    chain : ProcessChain or ProcessPitmanYorChain
+        Where it stands then, the pass not counted yet.
+    """
+    chain = lda.sweep(chain, n_steps=n_steps)
+    rng = keyed_generator(chain.seed, SEATING + chain.n_passes + 1, WEIGHTS)
+    chain.draw_tables(rng)
+    chain.draw_weights(rng)
+    return chain
+
+
+def learn_concentrations(chain, *, of_documents, of_topics):
+    """Draw concentrations given the tables, by slices of their logs, then weights given them.
+
+    Their priors are exponential of mean 1, Gamma(1, 1).
+
+    Parameters
+    ----------
+    chain : ProcessChain or ProcessPitmanYorChain
+        A chain after a sweep; changed in place.
+    of_documents, of_topics : bool
+        Whether b_1 and b_0 are learned.
+    """
+    rng = keyed_generator(chain.seed, SEATING + chain.n_passes + 1, CONCENTRATIONS)
+
+    def drawn(log_density, b):
+        def log_posterior(log_b):
+            return log_density(np.exp(log_b)) - np.exp(log_b) + log_b
+
+        return float(np.exp(slice_draw(log_posterior, np.log(b), rng)))
+
+    if of_documents:
+        chain.doc_concentration = drawn(chain.doc_log_density, chain.doc_concentration)
+    if of_topics:
+        chain.topic_concentration = drawn(chain.topic_log_density, chain.topic_concentration)
+    chain.draw_weights(rng)

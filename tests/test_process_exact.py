@@ -1,0 +1,265 @@
+"""Dirichlet processes over documents against enumeration, Geweke's test, and plain draws."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import betaln, gammaln
+from scipy.stats import chisquare
+
+from sklearn_sparsepost._run import threads
+from sklearn_sparsepost._sampling import lda, process
+from sklearn_sparsepost._sampling.tokens import Tokens
+
+SAMPLERS = ["dense", "sparse", "alias", "cycle"]
+# Unsigned Stirling numbers of the first kind: ways to seat n tokens at t tables.
+STIRLING = [[1], [0, 1], [0, 1, 1], [0, 2, 3, 1], [0, 6, 11, 6, 1]]
+
+
+def start(X, K, sampler="dense", *, b0=1.5, b1=0.8, beta=0.4, seed=0, pitman_yor=False):
+    """A chain from uniform assignments."""
+    tokens = Tokens(sp.csr_matrix(X), seed)
+    options = {
+        "n_components": K,
+        "doc_concentration": b1,
+        "topic_concentration": b0,
+        "prior": lda.WordPrior(beta, X.shape[1], K),
+        "sampler": sampler,
+    }
+    z = np.random.default_rng(seed).integers(min(K, 20), size=tokens.n_tokens).astype(np.uint16)
+    if pitman_yor:
+        options.update(discount=0.3, concentration=20.0)
+        return process.ProcessPitmanYorChain(tokens, z, seed, **options)
+    return process.ProcessChain(tokens, z, seed, **options)
+
+
+def swept(state, n_steps=1, n_passes=1):
+    state = process.sweep(state, n_steps=n_steps)
+    state.n_passes += n_passes
+    return state
+
+
+# ---------------------------------------------------------------------- tables and weights
+
+
+def test_tables_are_seated_as_the_process_has_it():
+    """Sums of Bernoulli draws, one a token, against draws for all documents together."""
+    rng = np.random.default_rng(0)
+    alpha = np.array([0.3, 2.0, 1e-30, 0.7])
+    topics = np.array([0, 0, 1, 1, 1, 3, 0, 2], dtype=np.int32)
+    counts = np.array([5, 1, 40, 7, 7, 2, 5, 3], dtype=np.int32)
+    found = np.array([process.tables_of_topics(topics, counts, alpha, rng) for _ in range(4000)])
+    mean, variance = np.zeros(4), np.zeros(4)
+    for k, n in zip(topics, counts, strict=True):
+        p = alpha[k] / (alpha[k] + np.arange(n))
+        mean[k] += p.sum()
+        variance[k] += (p * (1 - p)).sum()
+    np.testing.assert_allclose(
+        found.mean(axis=0), mean, atol=4.5 * variance.max() ** 0.5 / 4000**0.5
+    )
+    np.testing.assert_allclose(found.var(axis=0), variance, rtol=0.12, atol=1e-12)
+    assert (found >= [3, 3, 1, 1]).all() and (found <= counts.sum()).all()
+    nothing = process.tables_of_topics(topics[:0], counts[:0], alpha, rng)
+    assert nothing.shape == (4,) and not nothing.any()
+
+
+@pytest.mark.parametrize("b0", [0.5, 3.0])
+def test_exchanges_leave_orders_given_weights(b0):
+    """Frequencies of the orders of four weights against their densities."""
+    rng = np.random.default_rng(1)
+    weights = np.array([0.5, 0.1, 0.15, 0.25])
+    orders = list(itertools.permutations(range(4)))
+
+    def breaks_of(order):
+        ordered = weights[list(order)]
+        return ordered / (1 - np.append(0, ordered.cumsum()[:-1]))
+
+    # Beta(1, b_0) breaks, and what the change from breaks to weights is worth.
+    density = []
+    for order in orders:
+        left = 1 - np.append(0, weights[list(order)].cumsum()[:-1])
+        broken = breaks_of(order)[:-1]
+        density.append(np.prod((1 - broken) ** (b0 - 1) / left[:-1]))
+    seen, order = np.zeros(len(orders)), np.arange(4)
+    for _ in range(3000):
+        breaks = breaks_of(order)
+        breaks[-1] = 1
+        order = process.exchanged(order, breaks, b0, rng)
+        seen[orders.index(tuple(order))] += 1
+    expected = np.array(density) / np.sum(density) * seen.sum()
+    assert chisquare(seen, expected).pvalue > 1e-3
+
+
+# ---------------------------------------------------------------------- the stationary distribution
+
+
+def log_joint(words, documents, z, K, V, b0, b1, beta):
+    """log p(words, topics), weights and tables summed out, all orders of the slots alike."""
+    n_doc, n_word = np.zeros((documents.max() + 1, K), dtype=int), np.zeros((K, V))
+    np.add.at(n_doc, (documents, z), 1)
+    np.add.at(n_word, (z, words), 1)
+    value = (gammaln(n_word + beta) - gammaln(beta)).sum()
+    value += (gammaln(V * beta) - gammaln(V * beta + n_word.sum(axis=1))).sum()
+    sizes = n_doc.sum(axis=1)
+    value += (gammaln(b1) - gammaln(b1 + sizes)).sum()
+    # How many ways there are to have so many tables in each topic.
+    ways = {(0,) * K: 1.0}
+    for (_, k), n in np.ndenumerate(n_doc):
+        more = {}
+        for tables, weight in ways.items():
+            for t, number in enumerate(STIRLING[n]):
+                if number:
+                    new = (*tables[:k], tables[k] + t, *tables[k + 1 :])
+                    more[new] = more.get(new, 0) + weight * number
+        ways = more
+    total = 0.0
+    for tables, weight in ways.items():
+        for order in itertools.permutations(tables):
+            ordered = np.array(order)
+            rest = ordered[::-1].cumsum()[::-1] - ordered
+            sticks = betaln(1 + ordered[:-1], b0 + rest[:-1]) - betaln(1, b0)
+            total += weight * b1 ** ordered.sum() * np.exp(sticks.sum())
+    return value + np.log(total)
+
+
+@pytest.mark.parametrize("b0, n_steps", [(0.6, 1), (2.0, 2)])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_frequencies_are_the_posterior(sampler, b0, n_steps):
+    """A long chain on two documents against the posterior of all topics."""
+    X = np.array([[2, 0, 1], [1, 1, 0]])
+    K, V = 3, 3
+    tokens = Tokens(sp.csr_matrix(X), 0)
+    documents = np.repeat([0, 1], np.diff(tokens.doc_ptr))
+    states = list(itertools.product(range(K), repeat=tokens.n_tokens))
+    joint = np.array(
+        [log_joint(tokens.word, documents, np.array(z), K, V, b0, 0.8, 0.4) for z in states]
+    )
+    posterior = np.exp(joint - joint.max())
+    posterior /= posterior.sum()
+    number = {z: i for i, z in enumerate(states)}
+    state = start(X, K, sampler, b0=b0)
+    state.n_passes = 1000  # tables of words are rarely built anew by now
+    seen = np.zeros(len(states))
+    for _ in range(900):
+        for _ in range(4):
+            state = swept(state, n_steps)
+        seen[number[tuple(state.z.tolist())]] += 1
+    expected = posterior * seen.sum()
+    # The rarest states together make one cell.
+    cell = np.where(expected > 5, np.arange(len(states)), np.argmin(expected))
+    used = np.unique(cell)
+    seen, expected = (np.bincount(cell, x)[used] for x in (seen, expected))
+    assert chisquare(seen, expected).pvalue > 1e-3
+
+
+def test_geweke():
+    """Words under topics and all else under words, in turn: as if all were drawn from the prior."""
+    rng = np.random.default_rng(0)
+    K, V, length, n_documents, n_draws = 4, 3, 5, 4, 2500
+    documents = np.repeat(np.arange(n_documents), length)
+
+    def features(words, z, b0, b1):
+        sizes = np.bincount(z, minlength=K)
+        cells = np.bincount(z * V + words, minlength=K * V)
+        within = np.bincount(documents * K + z)
+        values = [(sizes**2).sum(), (sizes > 0).sum(), (cells**2).sum(), (within**2).sum()]
+        return [*values, np.log(b0), np.log(b1)]
+
+    def words_under(z):
+        topics = rng.dirichlet(np.full(V, 0.4), size=K)
+        return (rng.random((len(z), 1)) > topics[z].cumsum(axis=1)[:, :-1]).sum(axis=1)
+
+    drawn = []
+    for _ in range(n_draws):
+        b0, b1 = rng.exponential(size=2)
+        breaks = np.append(rng.beta(1, b0, size=K - 1), 1)
+        weights = breaks * np.append(1, np.cumprod(1 - breaks[:-1]))
+        pi = np.array([rng.dirichlet(np.maximum(b1 * weights, 1e-30)) for _ in range(n_documents)])
+        z = (rng.random((len(documents), 1)) > pi[documents].cumsum(axis=1)[:, :-1]).sum(axis=1)
+        drawn.append(features(words_under(z), z, b0, b1))
+
+    state = start(np.full((n_documents, V), 2), K, b0=b0, b1=b1)  # tokens are replaced below
+    tokens = state.tokens
+    tokens.size[:] = n_documents * length
+    ends = length * np.arange(n_documents + 1)
+    tokens.ptr, tokens.groups = np.column_stack([ends[:-1], ends[1:]]), np.array([0, n_documents])
+    state.z, tokens.word = z.astype(np.uint16), words_under(z).astype(np.int32)
+    state.recount()
+    chain = []
+    for _ in range(4500):
+        tokens.word = words_under(state.z.astype(int)).astype(np.int32)
+        state.counts.arrays["dense"][:] = 0
+        state.counts.add_tokens(tokens.word, state.z)
+        state = process.sweep(state, n_steps=1)
+        process.learn_concentrations(state, of_documents=True, of_topics=True)
+        state.n_passes += 1
+        z = state.z.astype(int)
+        b = state.topic_concentration, state.doc_concentration
+        chain.append(features(tokens.word, z, *b))
+    chain, drawn = np.array(chain[500:], dtype=float), np.array(drawn, dtype=float)
+    batches = chain[: len(chain) // 40 * 40].reshape(40, -1, chain.shape[1]).mean(axis=1)
+    error = np.sqrt(batches.var(axis=0) / len(batches) + drawn.var(axis=0) / n_draws)
+    score = (batches.mean(axis=0) - drawn.mean(axis=0)) / error
+    assert (np.abs(score) < 4.5).all(), score
+
+
+# ---------------------------------------------------------------------- counts and bytes
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Small corpora are cut into blocks, too."""
+    monkeypatch.setattr("sklearn_sparsepost._sampling.tokens.SERIAL_TOKENS", 0)
+
+
+@pytest.mark.parametrize("pitman_yor", [False, True])
+@pytest.mark.parametrize("sampler", ["auto", "dense"])
+def test_counts_and_weights_stay_those_of_the_tokens(corpus, blocks, sampler, pitman_yor):
+    state = start(corpus, 40, sampler, pitman_yor=pitman_yor)
+    for _ in range(4):
+        before = state.z.copy(), state.weights.copy(), state.order.copy()
+        new = swept(state)
+        for one, other in zip(before, (state.z, state.weights, state.order), strict=True):
+            np.testing.assert_array_equal(one, other)  # the chain before stays true
+        state = new
+        row_ptr, topics, counts = state.counts.to_lists()
+        found = sp.csr_array((counts, topics, row_ptr), shape=(corpus.shape[1], 40)).toarray()
+        want = np.zeros_like(found)
+        np.add.at(want, (state.tokens.word, state.z), 1)
+        np.testing.assert_array_equal(found, want)
+        np.testing.assert_array_equal(state.n_topic, want.sum(axis=0))
+        assert ((state.tables > 0) == (state.n_topic > 0)).all()
+        assert (state.tables <= state.n_topic).all()
+        assert state.weights.sum() == pytest.approx(1)
+        np.testing.assert_array_equal(np.sort(state.order), np.arange(40))
+        np.testing.assert_allclose(state.alpha.sum(), state.doc_concentration)
+    assert np.isfinite(state.log_likelihood())
+
+
+@pytest.mark.parametrize("pitman_yor", [False, True])
+def test_same_bytes_for_any_number_of_threads(corpus, blocks, monkeypatch, pitman_yor):
+    monkeypatch.setattr(threads, "SMALL_WORK", 0)
+    monkeypatch.setattr(threads, "most_threads", lambda: 3)
+    found = set()
+    for n_threads in (1, 2, 3):
+        state = start(corpus, 30, "auto", pitman_yor=pitman_yor)
+        for _ in range(4):
+            with threads.settled_threads(n_threads):
+                state = swept(state)
+            process.learn_concentrations(state, of_documents=True, of_topics=True)
+        found.add(state.z.tobytes() + state.weights.tobytes())
+    assert len(found) == 1
+
+
+def test_slots_of_which_hardly_anything_is_left():
+    """Sticks that break at nearly all or nothing, and a single slot."""
+    for b0, b1 in ((1e-30, 1e-30), (1e30, 1e30), (1e-3, 1e3)):
+        state = start(np.array([[30, 2, 0], [1, 1, 9]]), 500, "auto", b0=b0, b1=b1)
+        with np.errstate(all="raise", under="ignore"):
+            for _ in range(3):
+                state = swept(state)
+        assert np.isfinite(state.alpha).all() and (state.alpha > 0).all()
+        assert np.isfinite(state.log_likelihood())
+    state = swept(start(np.array([[3, 2]]), 1))
+    assert state.weights.tolist() == [1.0] and state.used().tolist() == [0]
