@@ -76,10 +76,9 @@ def beside(estimator, X):
 
 # What is called of a fitted estimator: of data, without data, and what no call is tried of.
 OF_DATA = ["transform", "predict", "predict_proba", "score", "score_samples", "perplexity", "bound"]
-OF_DATA += ["aic", "bic"]
 WITHOUT = ["sample", "get_feature_names_out"]
 NOT_TRIED = ["fit", "partial_fit", "fit_transform", "fit_predict", "from_topics"]
-NOT_TRIED += ["topic_graph", "topic_tree"]
+NOT_TRIED += ["topic_graph", "topic_tree", "aic", "bic"]
 NOT_TRIED += ["get_params", "set_params", "set_output", "set_callbacks", "get_metadata_routing"]
 
 
