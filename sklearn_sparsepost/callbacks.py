@@ -8,17 +8,15 @@ them: what remains is the log of the fits made in this process, such as the fina
 """
 
 import copy
-import os
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
 from time import perf_counter
-from uuid import uuid4
 
-import joblib
 import numpy as np
 
 from sklearn_sparsepost._checks import check_count
+from sklearn_sparsepost.persistence import save
 
 __all__ = ["BoundMonitor", "Checkpoint", "EarlyStopping", "HeldoutMonitor"]
 
@@ -358,8 +356,9 @@ class Checkpoint(_PassCallback):
     """Save the fitted estimator while it is being fitted.
 
     The file is replaced as a whole, so that it holds a complete estimator at any time, and is read
-    by :func:`joblib.load`. Callbacks are not saved. With ``warm_start=True`` a fit on the same data
-    goes on to the same bytes as if it had not been interrupted. What that takes is in the file: in
+    by :func:`~sklearn_sparsepost.persistence.load`, which verifies it and runs no code of it, or by
+    ``joblib.load``. Callbacks are not saved. With ``warm_start=True`` a fit on the same data goes
+    on to the same bytes as if it had not been interrupted. What that takes is in the file: in
     memoized learning the statistics of every batch.
 
     Parameters
@@ -374,17 +373,17 @@ class Checkpoint(_PassCallback):
     Examples
     --------
     >>> import os, tempfile
-    >>> import joblib
     >>> from sklearn_sparsepost import SparseLDA
     >>> from sklearn_sparsepost.callbacks import Checkpoint
     >>> from sklearn_sparsepost.datasets import make_bars
+    >>> from sklearn_sparsepost.persistence import load
     >>> X, *_ = make_bars(200, random_state=0)
     >>> whole = SparseLDA(10, max_iter=6, tol=0, random_state=0).fit(X)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "lda.joblib")
+    ...     path = os.path.join(folder, "lda.model")
     ...     lda = SparseLDA(10, max_iter=4, tol=0, random_state=0)
     ...     lda = lda.set_callbacks(Checkpoint(path)).fit(X)
-    ...     resumed = joblib.load(path).set_params(warm_start=True, max_iter=2).fit(X)
+    ...     resumed = load(path).set_params(warm_start=True, max_iter=2).fit(X)
     >>> bool((resumed.components_ == whole.components_).all())
     True
     """
@@ -399,7 +398,7 @@ class Checkpoint(_PassCallback):
         return super()._start(estimator)
 
     def _after_pass(self, fitted_estimator, run):
-        _save(_without_callbacks(fitted_estimator), self.path)
+        save(_without_callbacks(fitted_estimator), self.path)
         return False
 
 
@@ -449,17 +448,3 @@ def _without_callbacks(estimator):
     for name in [name for name in vars(estimator) if "callback" in name]:
         delattr(estimator, name)
     return estimator
-
-
-def _save(estimator, path):
-    """Write a file that is never seen in part."""
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            joblib.dump(estimator, file)
-            # On disk before it replaces the last one, for the sake of power failures.
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -265,21 +265,6 @@ def test_checkpoint_has_no_callbacks(tmp_path):
     assert lda._skl_callbacks == list(callbacks)
 
 
-def test_checkpoint_survives_a_failure_to_write(corpus, tmp_path, monkeypatch):
-    path = tmp_path / "lda"
-    lda = make_lda(max_iter=1).set_callbacks(Checkpoint(path)).fit(corpus)
-
-    def fail(value, file):
-        file.write(b"half of it")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(joblib, "dump", fail)
-    with pytest.raises(OSError, match="disk full"):
-        lda.fit(corpus)
-    assert list(tmp_path.iterdir()) == [path]
-    assert joblib.load(path).n_iter_ == 1
-
-
 def test_checkpoint_wants_its_folder_before_the_first_pass(corpus, tmp_path):
     lda = make_lda().set_callbacks(Checkpoint(tmp_path / "none" / "lda"))
     with pytest.raises(FileNotFoundError, match="none"):

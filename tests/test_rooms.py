@@ -17,7 +17,7 @@ FLOORS = [
     {"_tables", "_suffstats"},
     {"_models", "observations"},
     {"_learning", "_sampling", "_starts", "models"},
-    {"metrics", "datasets", "callbacks", "display", "_summary", "_base"},
+    {"metrics", "datasets", "callbacks", "persistence", "display", "_summary", "_base"},
     {"_topic_estimator", "_variational"},
     {"_mixture_estimator", "_sampled_topics", "_topic_variational"},
     {"_grouped_topics"},
