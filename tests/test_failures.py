@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 
@@ -398,6 +399,11 @@ def test_each_start_has_its_own_patience(monkeypatch):
 # ---------------------------------------------------------------------- workers that die
 
 
+NO_SIGKILL = pytest.mark.skipif(
+    not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL on Windows"
+)
+
+
 def die_in_a_worker():
     if multiprocessing.current_process().name != "MainProcess":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -461,7 +467,7 @@ class Poison(Failing):
             self.path.touch()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL on Windows")
+@NO_SIGKILL
 @pytest.mark.parametrize("kind", ["topics", "mixture"])
 def test_workers_may_die(kind, tmp_path, monkeypatch):
     deadly = tmp_path / "deadly"
@@ -477,7 +483,8 @@ def test_workers_may_die(kind, tmp_path, monkeypatch):
     want = clone(estimator).set_params(max_iter=2).fit(X)
     whole = clone(estimator).fit(X)
     estimator.set_params(n_jobs=2).set_callbacks(Poison(deadly))
-    with joblib.parallel_config(backend="loky"), pytest.raises(Exception, match="worker|process"):
+    died = pytest.raises(RuntimeError, match="a worker process died, .* warm_start=True goes on")
+    with joblib.parallel_config(backend="loky"), died:
         estimator.fit(X)
     assert deadly.exists() and estimator.n_iter_ == 2
     deadly.unlink()
@@ -485,4 +492,70 @@ def test_workers_may_die(kind, tmp_path, monkeypatch):
     assert seen(estimator) == seen(want)
     estimator.set_params(max_iter=1, warm_start=True).fit(X)
     estimator.set_params(max_iter=N_PASSES, warm_start=False)
+    assert seen(estimator) == seen(whole)
+
+
+def once_deadly_step(deadly):
+    """The local step of topics; the worker that finds the file, and takes it away, dies."""
+    step = Admixture.local_step
+
+    def local_step(*args, **kwargs):
+        if multiprocessing.current_process().name != "MainProcess":
+            with suppress(FileNotFoundError):
+                os.rename(deadly, deadly + ".found")
+                die_in_a_worker()
+        return step(*args, **kwargs)
+
+    return staticmethod(local_step)
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """A cluster of two processes, which every joblib call goes to while it is entered."""
+    distributed = pytest.importorskip("distributed", reason="needs the tests extra")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+
+        def entered():
+            client.wait_for_workers(2)  # those that died are begun anew
+            return joblib.parallel_config(backend="dask")
+
+        yield entered
+
+
+@NO_SIGKILL
+@pytest.mark.parametrize("name", ["LDA memoized", "LDA auto, warm"])
+def test_a_fit_survives_a_dask_worker(name, dask, tmp_path, monkeypatch):
+    deadly = tmp_path / "deadly"
+    monkeypatch.setattr("sklearn_sparsepost._run.chunks.CHUNK_SIZE", 100)
+    estimator = clone(ESTIMATORS[name])
+    want = seen(clone(estimator).fit(COUNTS))
+    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
+    estimator.set_params(n_jobs=2).set_callbacks(Poison(deadly))
+    with dask():
+        estimator.fit(COUNTS)
+    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
+    assert seen(estimator.set_callbacks().set_params(n_jobs=1)) == want
+
+
+@NO_SIGKILL
+def test_all_dask_workers_may_die(dask, tmp_path, monkeypatch):
+    deadly = tmp_path / "deadly"
+    monkeypatch.setattr("sklearn_sparsepost._run.chunks.CHUNK_SIZE", 100)
+    estimator = clone(ESTIMATORS["LDA memoized"])
+    whole = clone(estimator).fit(COUNTS)
+    monkeypatch.setattr(Admixture, "local_step", deadly_step(str(deadly)))
+    estimator.set_params(n_jobs=2, warm_start=True).set_callbacks(Poison(deadly))
+    with dask(), pytest.raises(RuntimeError, match="a worker process died"):
+        estimator.fit(COUNTS)
+    assert estimator.n_iter_ == 2
+    deadly.unlink()
+    estimator.set_callbacks().set_params(max_iter=1)
+    with dask():
+        estimator.fit(COUNTS)
+    estimator.set_params(n_jobs=1, max_iter=N_PASSES, warm_start=False)
     assert seen(estimator) == seen(whole)

@@ -83,14 +83,15 @@ def batch_pass(model, corpus, state, *, evaluate_every=1, track=None):
         return _end(model, state, evaluate_every, learns=track is None)
 
 
-def _is_evaluated(state, evaluate_every):
-    """Whether the bound is wanted after the pass that the state is in."""
-    return evaluate_every > 0 and (state.n_passes + 1) % evaluate_every == 0
+def _is_evaluated(model, state, evaluate_every):
+    """Whether there is a bound that is wanted after the pass that the state is in."""
+    due = evaluate_every > 0 and (state.n_passes + 1) % evaluate_every == 0
+    return due and model.has_bound
 
 
 def _end(model, state, evaluate_every, stats=None, learns=True):
     """End a pass: the bound, and then what is learned besides statistics, but after moves."""
-    evaluated = _is_evaluated(state, evaluate_every)
+    evaluated = _is_evaluated(model, state, evaluate_every)
     state.end_pass(model, model.bound(state, stats) if evaluated else np.nan)
     if learns:
         model.global_step(state)
@@ -167,7 +168,7 @@ def online_pass(model, corpus, state, *, batch_size, decay=0.7, offset=64.0, eva
         before.spare = None
         n_batches = -(-corpus.n_samples // batch_size)
         batches = deal_units(corpus.n_samples, n_batches, state.rng(STREAM_BATCHES, state.n_passes))
-        total = model.empty_stats() if _is_evaluated(state, evaluate_every) else None
+        total = model.empty_stats() if _is_evaluated(model, state, evaluate_every) else None
         reports = []
         for b in state.rng(STREAM_ORDER, state.n_passes).permutation(n_batches):
             seen = _online_update(

@@ -68,6 +68,9 @@ class Model:
     can_delete : bool
         Whether a component may go and leave all else as it is.
 
+    has_bound : bool
+        Whether there is a bound; if not, :meth:`bound` is NaN, and nothing is summed up for it.
+
     leaves_out : bool
         Whether in memoized learning the globals that a batch is given follow from the other
         batches alone.
@@ -91,6 +94,7 @@ class Model:
     unit = "n_samples"
     reported = ()
     keeps_local = False
+    has_bound = True
     leaves_out = False
     tracks_overlap = False
     can_delete = True

@@ -271,6 +271,7 @@ class SampledAdmixture(Admixture):
     (25, 10)
     """
 
+    has_bound = False
     leaves_out = True
     scalars = ("n_samples", "n_tokens", "length_gain")
 

@@ -3,6 +3,8 @@
 Results come back in the order of the chunks, so that sums have the same bits on any backend.
 """
 
+from contextlib import contextmanager
+
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
@@ -18,6 +20,8 @@ from sklearn_sparsepost._run.threads import (
 
 # Chunks a worker that are handed out together: results of no more than these wait to be summed.
 CHUNKS_AHEAD = 8
+# What joblib's backends raise if a worker is no more; not all of them are installed.
+WORKER_LOST = {"TerminatedWorkerError", "BrokenProcessPool", "KilledWorker", "FutureCancelledError"}
 
 
 class Corpus:
@@ -140,6 +144,11 @@ class Corpus:
         ------
         result : object
             What `step` returned.
+
+        Raises
+        ------
+        RuntimeError
+            If a worker process dies, and the backend does not give its chunks to another.
         """
         chunks = self.plan() if chunks is None else chunks
         starts = [None] * len(chunks) if starts is None else starts
@@ -151,8 +160,8 @@ class Corpus:
         backend = get_active_backend(prefer="threads")[0]
         streams = getattr(backend, "supports_return_generator", False)
         options = {"return_as": "generator"} if streams else {}
-        if hasattr(backend, "client"):  # Dask: once to each worker, whatever the number of calls
-            globals_ = backend.client.scatter(globals_, hash=False)
+        if hasattr(backend, "client"):  # Dask: to all workers, as one may die
+            globals_ = backend.client.scatter(globals_, broadcast=True, hash=False)
         n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
         # Some chunks a worker at a time, so that results do not pile up before they are summed.
         ahead = CHUNKS_AHEAD * n_workers
@@ -160,10 +169,11 @@ class Corpus:
         with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel:
             for first in range(0, len(chunks), ahead):
                 held = slice(first, first + ahead)
-                yield from parallel(
-                    delayed(_on_worker)(step, chunk, globals_, key, n_threads)
-                    for chunk in self._read(chunks[held], starts[held])
-                )
+                with _told_of_lost_workers():
+                    yield from parallel(
+                        delayed(_on_worker)(step, chunk, globals_, key, n_threads)
+                        for chunk in self._read(chunks[held], starts[held])
+                    )
 
     def _read(self, chunks, starts):
         """Chunks, each with its start, read when they are asked for."""
@@ -171,6 +181,20 @@ class Corpus:
             chunk = self.chunk(runs)
             chunk.start = start
             yield chunk
+
+
+@contextmanager
+def _told_of_lost_workers():
+    """Say in one error, whatever the backend, that a worker has died and what is left."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ not in WORKER_LOST:
+            raise
+        raise RuntimeError(
+            "a worker process died, killed for want of memory, perhaps. The estimator is as its "
+            "last whole pass left it: fit with warm_start=True goes on from there"
+        ) from error
 
 
 def _on_worker(step, chunk, globals_, key, n_threads):
