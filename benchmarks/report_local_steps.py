@@ -3,7 +3,7 @@
 import numpy as np
 from runs import read
 
-TIMES = (2, 5, 10, 20, 30, 90)
+TIMES = (2, 5, 10, 20, 30, 90, 180, 270)
 # Tokens of the corpus of Mimno, Hoffman & Blei (2012).
 LARGE_CORPUS = 33e9
 
