@@ -1,8 +1,8 @@
 """Figures in prose, from the results: what the role ``:measured:`` of the documentation stands for.
 
-``measured('score("curves/kos-50/L=8") | .3f', results)`` is the text of one figure: an expression of
-the functions below, and how it is printed. Keys are those of `results.json`, without the number of
-the repetition.
+``measured('score("curves/kos-50/L=8") | .3f', results)`` is the text of one figure: an expression
+of the functions below, and how it is printed. Keys are those of `results.json`, without the number
+of the repetition.
 """
 
 import json
