@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,3 +75,19 @@ def test_threads_follow_omp_num_threads(wanted):
     threads = int(wanted) if build_info()["openmp"] else 1
     assert out.split() == [str(threads), "1"]
     assert max_threads() >= 1
+
+
+def test_what_says_the_version_and_the_requirements_says_the_same():
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    recipe = (root / "conda/recipe.yaml").read_text(encoding="utf-8")
+    version = sklearn_sparsepost.__version__
+    assert f'version: "{version}"' in recipe
+    assert f"version: {version}" in (root / "CITATION.cff").read_text().replace('"', "")
+    run, host = recipe.split("  run:")[1], recipe.split("  host:")[1].split("  run:")[0]
+    for part, wanted in (
+        (run, project["project"]["dependencies"]),
+        (host, project["build-system"]["requires"]),
+    ):
+        for requirement in wanted:
+            assert f"- {requirement.lower().replace('>=', ' >=')}\n" in part
