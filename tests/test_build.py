@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sklearn_sparsepost
-from sklearn_sparsepost import _kernels
+from sklearn_sparsepost import SparseLDA, _base, _kernels
 from sklearn_sparsepost._kernels._cpu import build_info, max_threads
 
 SCRIPT = """
@@ -91,3 +91,11 @@ def test_what_says_the_version_and_the_requirements_says_the_same():
     ):
         for requirement in wanted:
             assert f"- {requirement.lower().replace('>=', ' >=')}\n" in part
+
+
+def test_html_links_to_the_site_if_there_is_one(monkeypatch):
+    monkeypatch.setattr(_base, "documentation_address", lambda: "")
+    assert "api/generated" not in SparseLDA()._repr_html_()
+    monkeypatch.setattr(_base, "documentation_address", lambda: "https://site.example")
+    link = "https://site.example/api/generated/sklearn_sparsepost.SparseLDA.html"
+    assert link in SparseLDA()._repr_html_()
