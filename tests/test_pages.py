@@ -1,5 +1,6 @@
 """The programs of the documentation's pages run, but for those that need another machine."""
 
+import ast
 import builtins
 import re
 import textwrap
@@ -97,6 +98,16 @@ def at_hand():
         "abstracts": [" ".join(rng.choice(words, 6)) for _ in range(2500)],
     }
     return {"sparse_mixture": dense}, counts
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PAGES.parent.glob("examples/**/*.py")), ids=lambda p: p.stem
+)
+def test_code_of_the_gallery_is_as_wide_as_its_pages(path):
+    source = path.read_text(encoding="utf-8")
+    first = ast.parse(source).body[0].end_lineno  # the text above the code
+    long = [line for line in source.splitlines()[first:] if len(line) > 79 and line[0] != "#"]
+    assert not long
 
 
 @pytest.mark.filterwarnings("ignore:n_components=")
