@@ -39,6 +39,12 @@ def test_every_figure_has_a_result(page, figures, results):
         assert "nan" not in figures.measured(re.sub(r"\s+", " ", text), results), text
 
 
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_no_score_is_written_by_hand(page):
+    text = FIGURE.sub("", page.read_text(encoding="utf-8"))
+    assert not re.findall(r"(?<![\w.])-\d\.\d{3}\b", text)
+
+
 def test_pages_with_tables_have_figures():
     assert {"index", "performance", "alias_lda", "choosing"} <= {page.stem for page in pages()}
 
