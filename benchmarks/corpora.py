@@ -10,26 +10,56 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import places
 import scipy.sparse as sp
 
-BESIDE = Path(__file__).resolve().parents[2] / "shared"
+from sklearn_sparsepost.metrics import document_completion
+
 N_TEST = {"newsgroups20": 500, "nips": 200, "kos": 500, "ohsumed": 500, "arxiv300k": 1000}
 MAPPED = "arxiv300k"  # this one is trained on out of core
 
 
-def _folder(variable, default, wanted):
-    """The folder that a variable of the environment names, if it holds what is wanted."""
-    folder = Path(os.environ.get(variable, BESIDE / default))
-    if not any(folder.glob(wanted)):
-        raise FileNotFoundError(
-            f"no {wanted} in {folder}: set the environment variable {variable} to its folder"
-        )
-    return folder
+def train_test(X, n_test, seed=0):
+    """Split rows at random into those of training and `n_test` of testing, both in their order."""
+    order = np.random.default_rng(seed).permutation(X.shape[0])
+    return X[np.sort(order[n_test:])], X[np.sort(order[:n_test])]
+
+
+def score(topics, X_test, seed=0):
+    """The judge: mean log-probability of hidden words given the rest of their document.
+
+    Parameters
+    ----------
+    topics : ndarray of shape (n_topics, n_features)
+        Topics of any origin.
+    X_test : csr_matrix of shape (n_samples, n_features)
+        Held-out documents.
+    seed : int, default=0
+        Of the split of their words.
+
+    Returns
+    -------
+    score : float
+        Nats a token, under a prior of total mass 0.5 for every model.
+    """
+    topics = np.asarray(topics, dtype=np.float64)
+    prior = 0.5 / len(topics)
+    options = {"doc_topic_prior": prior, "random_state": seed, "tol": 0.05, "n_jobs": 1}
+    return document_completion(topics, X_test, **options)
 
 
 def judge():
-    """The module `heldout`: ``train_test(X, n_test, seed)`` and ``score(topics, X_test)``."""
-    path = _folder("SPARSEPOST_JUDGE", "eval", "heldout.py") / "heldout.py"
+    """What splits and scores: this module, or another judge of the same two functions.
+
+    SPARSEPOST_JUDGE may name a folder with `heldout.py` in it, for a judge that shares no code with
+    the package.
+    """
+    folder = os.environ.get("SPARSEPOST_JUDGE")
+    if not folder:
+        return sys.modules[__name__]
+    path = Path(folder) / "heldout.py"
+    if not path.exists():
+        raise FileNotFoundError(f"SPARSEPOST_JUDGE={folder}, but there is no heldout.py in it")
     spec = importlib.util.spec_from_file_location("heldout", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -53,7 +83,7 @@ def load(name):
     mapped = os.environ.get("SPARSEPOST_MAPPED")
     if name == MAPPED and mapped:
         return read_mapped(Path(mapped))
-    folder = _folder("SPARSEPOST_DATA", "data", f"{name}/X*.npz") / name
+    folder = places.folder_of(name)
     parts = [sp.load_npz(path) for path in sorted(folder.glob("X*.npz"))]
     X = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
     return judge().train_test(X, N_TEST[name], seed=0)
@@ -63,8 +93,7 @@ def _photographs(part):
     """Grey photographs `bsds500/<part>/*.jpg`, in [0, 1], one after another."""
     from PIL import Image
 
-    folder = _folder("SPARSEPOST_DATA", "data", f"bsds500/{part}/*.jpg") / "bsds500" / part
-    for path in sorted(folder.glob("*.jpg")):
+    for path in sorted((places.folder_of(places.PHOTOGRAPHS) / part).glob("*.jpg")):
         yield np.asarray(Image.open(path).convert("L"), dtype=np.float32) / 255
 
 

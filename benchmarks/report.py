@@ -5,6 +5,7 @@ documentation.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -533,7 +534,8 @@ def rst(tables, record):
     """Tables as reStructuredText, to be included."""
     parts = [".. Written by benchmarks/report.py: do not edit.", about(record)]
     for table in tables:
-        lines = [f".. list-table:: {table.title}", "   :header-rows: 1", ""]
+        name = re.sub("[^a-z0-9]+", "-", table.title.lower()).strip("-")
+        lines = [f".. list-table:: {table.title}", "   :header-rows: 1", f"   :name: {name}", ""]
         for row in [table.header, *table.rows]:
             cells = enumerate(row)
             lines += [f"   {'*' if i == 0 else ' '} - {cell}".rstrip() for i, cell in cells]

@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import places
+
 HERE = Path(__file__).resolve().parent
 LONG = 30  # seconds of training from which on a curve is not repeated
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -630,6 +632,9 @@ def main():
     if arguments.list:
         print(*(key for key, _ in wanted), sep="\n")
         return
+    missing = places.missing(spec["corpus"] for _, spec in wanted)
+    if missing:
+        sys.exit(places.advice(missing))
     out = arguments.out or HERE / ("results-quick" if arguments.quick else "results")
     out.mkdir(parents=True, exist_ok=True)
     path = out / "results.json"

@@ -5,10 +5,14 @@ import warnings
 from pathlib import Path
 
 from docutils import nodes
+from docutils.utils import unescape
 
 import sklearn_sparsepost
 
 sys.path.insert(0, str(Path(__file__).parent))  # for gallery_pictures
+sys.path.insert(1, str(Path(__file__).parents[1] / "benchmarks"))
+
+from figures import Results, measured  # noqa: E402
 
 # A gallery script on one thread may meet a warning that says nothing about the docs.
 warnings.filterwarnings("ignore", message="Matplotlib is currently using agg")
@@ -118,7 +122,22 @@ def resolve_sklearn(app, env, node, contnode):
     return reference
 
 
+# ---------------------------------------------------------------------- figures that were measured
+
+RESULTS = Results()
+
+
+def measured_role(name, rawtext, text, lineno, inliner, options=None, content=()):
+    """A figure of the benchmarks' results, so that prose says what tables say."""
+    try:
+        return [nodes.Text(measured(unescape(text), RESULTS))], []
+    except Exception as error:  # an expression may fail in any way
+        message = inliner.reporter.error(f"{name}: {error}", line=lineno)
+        return [inliner.problematic(rawtext, rawtext, message)], [message]
+
+
 def setup(app):
-    """Register the links."""
+    """Register links and roles."""
+    app.add_role("measured", measured_role)
     app.connect("missing-reference", resolve_sklearn)
     Path(app.srcdir, "api", "generated", "backreferences").mkdir(parents=True, exist_ok=True)

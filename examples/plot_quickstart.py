@@ -40,7 +40,10 @@ from sklearn_sparsepost.metrics import document_completion
 corpus = load_docstrings()
 names, library = corpus.names, corpus.target
 of_library = zip(np.bincount(library), corpus.target_names, strict=True)
-print(f"{len(names):,} docstrings:", ", ".join(f"{n:,} of {name}" for n, name in of_library))
+print(
+    f"{len(names):,} docstrings:",
+    ", ".join(f"{n:,} of {name}" for n, name in of_library),
+)
 train, test = train_test_split(corpus.data, test_size=0.2, random_state=0)
 
 # %%
@@ -55,10 +58,14 @@ train, test = train_test_split(corpus.data, test_size=0.2, random_state=0)
 # over the data. It needs ``rich``, and would warn that the step before does not report.
 
 warnings.filterwarnings(
-    "ignore", message="The estimator CountVectorizer does not support callbacks"
+    "ignore",
+    message="The estimator CountVectorizer does not support callbacks",
 )
 
-FORM = "array bool default false int like ndarray none optional returns str true use used using"
+FORM = (
+    "array bool default false int like ndarray none optional "
+    "returns str true use used using"
+)
 
 
 def topic_pipeline():
@@ -69,13 +76,20 @@ def topic_pipeline():
         min_df=5,
         max_df=0.2,
     )
-    return Pipeline([("counts", counts), ("lda", SparseLDA(n_components=30, random_state=0))])
+    return Pipeline(
+        [
+            ("counts", counts),
+            ("lda", SparseLDA(n_components=30, random_state=0)),
+        ]
+    )
 
 
 def show_progress(estimator, depth):
     """Give an estimator a progress bar, if there is one."""
     try:
-        return estimator.set_callbacks(ProgressBar(max_propagation_depth=depth))
+        return estimator.set_callbacks(
+            ProgressBar(max_propagation_depth=depth)
+        )
     except ImportError:
         print("No progress bar: it needs rich (pip install rich).")
         return estimator
@@ -85,7 +99,10 @@ pipeline = show_progress(topic_pipeline(), depth=1).fit(train)
 
 vectorizer, lda = pipeline["counts"], pipeline["lda"]
 n_words = len(vectorizer.vocabulary_)
-print(f"{lda.n_components} topics over {n_words:,} words after {lda.n_iter_} passes.")
+print(
+    f"{lda.n_components} topics over {n_words:,} words after {lda.n_iter_} "
+    "passes."
+)
 
 # %%
 # The topics
@@ -103,7 +120,8 @@ top = summary.top_words(8)
 users = summary.top_documents(3, by="tokens")
 
 print(
-    f"\n{'topic':>5}  {'size':>5}  {'  '.join(corpus.target_names)}   top words, and top documents"
+    f"\n{'topic':>5}  {'size':>5}  {'  '.join(corpus.target_names)}   top "
+    "words, and top documents"
 )
 for rank, k in enumerate(order, start=1):
     shares = " ".join(f"{s:6.0%}" for s in share[:, k])
@@ -131,7 +149,10 @@ dense = LatentDirichletAllocation(
 )
 sparse = clone(lda).set_callbacks()
 
-print("\nHeld-out score in nats a word (higher is better), training time on one thread:\n")
+print(
+    "\nHeld-out score in nats a word (higher is better), training time on one "
+    "thread:\n"
+)
 for model in (sparse, dense):
     start = perf_counter()
     with threadpool_limits(1):
@@ -151,7 +172,11 @@ for model in (sparse, dense):
 # use the cores better than threads within such small fits, which is what ``n_jobs`` is for.
 
 grid = {"lda__n_components": [30, 60], "lda__sparsity_level": [2, 8]}
-online = {"lda__learning_method": ["online"], "lda__batch_size": [256], "lda__max_iter": [10]}
+online = {
+    "lda__learning_method": ["online"],
+    "lda__batch_size": [256],
+    "lda__max_iter": [10],
+}
 search = GridSearchCV(
     topic_pipeline(),
     [grid, {**grid, **online, "lda__learning_decay": [0.6, 0.9]}],
@@ -164,14 +189,25 @@ print()
 show_progress(search, depth=0).fit(train)
 results = search.cv_results_
 n_fits = len(results["params"]) * search.n_splits_
-print(f"\nGrid search, {n_fits} fits in {perf_counter() - start:.0f} s. The five best:\n")
-print("  score (nats)  fit (s)  n_components  sparsity_level  learning_method  learning_decay")
+print(
+    f"\nGrid search, {n_fits} fits in {perf_counter() - start:.0f} s. The "
+    "five best:\n"
+)
+print(
+    "  score (nats)  fit (s)  n_components  sparsity_level  learning_method  "
+    "learning_decay"
+)
 for i in np.argsort(results["rank_test_score"])[:5]:
-    params = {key.removeprefix("lda__"): value for key, value in results["params"][i].items()}
+    params = {
+        key.removeprefix("lda__"): value
+        for key, value in results["params"][i].items()
+    }
     print(
-        f"{results['mean_test_score'][i]:14.3f}{results['mean_fit_time'][i]:9.2f}"
+        f"{results['mean_test_score'][i]:14.3f}"
+        f"{results['mean_fit_time'][i]:9.2f}"
         f"{params['n_components']:14}{params['sparsity_level']:16}"
-        f"{params.get('learning_method', 'memoized'):>17}{params.get('learning_decay', '-'):>16}"
+        f"{params.get('learning_method', 'memoized'):>17}"
+        f"{params.get('learning_decay', '-'):>16}"
     )
 
 # %%
@@ -185,17 +221,27 @@ COLOURS = ["#4477aa", "#ccbb44", "#aa3377"]
 INK, MUTED = "#222222", "#777777"
 
 fig, axes = plt.subplots(5, 6, figsize=(15, 11.5), facecolor="white")
-fig.subplots_adjust(left=0.025, right=0.985, bottom=0.02, top=0.875, wspace=0.12, hspace=0.3)
+fig.subplots_adjust(
+    left=0.025, right=0.985, bottom=0.02, top=0.875, wspace=0.12, hspace=0.3
+)
 for rank, (ax, k) in enumerate(zip(axes.flat, order, strict=True), start=1):
     probability = np.sort(lda.topic_word_distr_[k])[:-8:-1]
     length = probability / probability[0]
-    ax.barh(range(7), length, height=0.82, color=COLOURS[share[:, k].argmax()], alpha=0.25)
+    ax.barh(
+        range(7),
+        length,
+        height=0.82,
+        color=COLOURS[share[:, k].argmax()],
+        alpha=0.25,
+    )
     for y, word in enumerate(top[k, :7]):
         ax.text(0.02, y, word, va="center", fontsize=10.5, color=INK)
     left = np.cumsum(share[:, k]) - share[:, k]
     ax.barh([-1.15] * 3, share[:, k], left=left, height=0.28, color=COLOURS)
     ax.text(0, -1.5, f"{rank}", fontsize=10.5, weight="bold", color=INK)
-    ax.text(1, -1.5, f"{size[k]:.1%} of words", fontsize=9, color=MUTED, ha="right")
+    ax.text(
+        1, -1.5, f"{size[k]:.1%} of words", fontsize=9, color=MUTED, ha="right"
+    )
     ax.set(xlim=(0, 1), ylim=(6.6, -1.9))
     ax.set_axis_off()
 
@@ -210,8 +256,10 @@ fig.text(
 fig.text(
     0.025,
     0.925,
-    f"{lda.n_components} topics that SparseLDA learned from {len(train):,} docstrings, from "
-    "numpy's to scikit-learn's. Bars: the likeliest words. Bands: who uses the topic.",
+    f"{lda.n_components} topics that SparseLDA learned from {len(train):,} "
+    "docstrings, from "
+    "numpy's to scikit-learn's. Bars: the likeliest words. Bands: who uses "
+    "the topic.",
     fontsize=12.5,
     color=MUTED,
 )

@@ -2,7 +2,8 @@
 
 import warnings
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
+from importlib import metadata
 from time import perf_counter
 
 import numpy as np
@@ -109,8 +110,29 @@ class Reached:
         return self.best if self.n_passes or not self.was_fitted else None
 
 
+@cache
+def documentation_address():
+    """Where the site is, as the installed package's metadata say; "" if they do not."""
+    try:
+        addresses = metadata.metadata("sklearn-sparsepost").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        addresses = []
+    known = dict(line.split(", ", 1) for line in addresses)
+    return known.get("Documentation", "").rstrip("/")
+
+
 class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
     """Base class of the estimators."""
+
+    # The link of the HTML representation.
+    _doc_link_module = "sklearn_sparsepost"
+
+    @property
+    def _doc_link_template(self):
+        return documentation_address() + "/api/generated/{estimator_module}.{estimator_name}.html"
+
+    def _get_doc_link(self):
+        return super()._get_doc_link() if documentation_address() else ""
 
     def _validate_counts(self, X, *, reset, dtype=None):
         """Check a matrix of counts and settle the type to compute in.

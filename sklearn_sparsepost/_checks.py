@@ -249,6 +249,46 @@ def check_values(X):
         )
 
 
+def weighted_rows(X, sample_weight, whole=None):
+    """The rows of a matrix that weights, which are checked, do not leave out, and their weights.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array
+        The rows; not copied unless some weigh 0.
+    sample_weight : array-like of shape (n_samples,) or None
+        The weights.
+    whole : str, default=None
+        Who needs whole weights, for an error; None where any will do.
+
+    Returns
+    -------
+    X : csr_matrix or csr_array
+        The rows that are left.
+    weight : ndarray or None
+        Their weights; None if each is 1.
+
+    Raises
+    ------
+    ValueError
+        If weights are of another number, negative or not finite, all 0, or not whole as they must.
+    """
+    if sample_weight is None:
+        return X, None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    left = np.flatnonzero(weight)
+    if whole is not None and (weight != np.floor(weight)).any():
+        row = int(np.argmax(weight != np.floor(weight)))
+        raise ValueError(
+            f"sample_weight of row {row} is {weight[row]:g}, but {whole} draws a topic for every "
+            "token, and takes whole weights alone, for copies of documents: round them, or use "
+            "SparseLDA"
+        )
+    if len(left) < len(weight):
+        X, weight = X[left], weight[left]
+    return X, None if (weight == 1).all() else weight
+
+
 def weighted_mean(values, sample_weight):
     """Mean of the values of some rows, weighted if there are weights, which are checked."""
     if sample_weight is not None:

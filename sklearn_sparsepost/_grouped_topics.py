@@ -68,7 +68,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
     def _unit(self):
         return "token" if _wants_words(self) else "row"
 
-    def _new_corpus(self, X, groups=None, *, reset):
+    def _new_corpus(self, X, groups=None, sample_weight=None, *, reset):
         if _wants_rows(self):
             return self._grouped(X, groups, self.observation, reset=reset)[0]
         _refuse_groups(groups)

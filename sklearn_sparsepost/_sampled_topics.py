@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from sklearn_sparsepost._base import _fit_context
-from sklearn_sparsepost._checks import fingerprint, has_fractions
+from sklearn_sparsepost._checks import fingerprint, has_fractions, weighted_rows
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
@@ -54,7 +54,7 @@ class BaseSampledTopics(BaseTopicEstimator):
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Learn the topics of a corpus.
 
         Parameters
@@ -64,6 +64,9 @@ class BaseSampledTopics(BaseTopicEstimator):
             `warm_start`: 6 bytes each, 8 with more than 65,536 topics.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many copies of each document there are: whole numbers. Each copy has tokens of its
+            own.
 
         Returns
         -------
@@ -73,11 +76,13 @@ class BaseSampledTopics(BaseTopicEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
+            If a parameter is out of range, a count is negative, NaN or infinite, X is empty, or
+            weights are not whole or all 0.
         """
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "n_iter_")
             X, dtype = self._validate_counts(X, reset=not goes_on)
+            X = self._copies(X, sample_weight)
             if goes_on:
                 self._check_goes_on()
             self._resolve_priors(X.shape[1])
@@ -87,7 +92,7 @@ class BaseSampledTopics(BaseTopicEstimator):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None, sample_weight=None):
         """Append documents to those that are held, and sweep over all of them once.
 
         The first call starts the topics from its own documents, by `init`; later ones draw their
@@ -100,6 +105,8 @@ class BaseSampledTopics(BaseTopicEstimator):
             Counts of words in the new documents.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many copies of each document there are, as for :meth:`fit`.
 
         Returns
         -------
@@ -115,6 +122,7 @@ class BaseSampledTopics(BaseTopicEstimator):
         with self._whole_passes():
             first = not hasattr(self, "n_iter_")
             X, dtype = self._validate_counts(X, reset=first)
+            X = self._copies(X, sample_weight)
             if not first:
                 self._check_goes_on()
             self._resolve_priors(X.shape[1])
@@ -126,6 +134,13 @@ class BaseSampledTopics(BaseTopicEstimator):
                 chain.fingerprint = None  # of no one X
                 self._store(self._one_pass()(chain), whole=True)
         return self
+
+    def _copies(self, X, sample_weight):
+        """As many copies of each document as it weighs."""
+        X, weight = weighted_rows(X, sample_weight, whole=type(self).__name__)
+        if weight is None:
+            return X
+        return X[np.repeat(np.arange(X.shape[0]), weight.astype(np.int64))]
 
     def _warn_of_fractions(self, X):
         if has_fractions(X):

@@ -6,7 +6,13 @@ from numbers import Integral, Real
 import numpy as np
 
 from sklearn_sparsepost._base import Lazy, _fit_context, check_is_fitted
-from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
+from sklearn_sparsepost._checks import (
+    MOST_INTEGER,
+    PRIOR,
+    Interval,
+    StrOptions,
+    weighted_rows,
+)
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.discrete import Multinomial
@@ -46,7 +52,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
     # ------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Learn the topics of a corpus.
 
         Parameters
@@ -56,6 +62,10 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             zeros, may be read-only or memory-mapped, and is read a batch at a time.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each document counts: 2 is what two copies add to topics, bound and learned
+            priors, and 0 leaves it out. Batches, step sizes and `total_samples` count documents
+            once each, whatever they weigh.
 
         Returns
         -------
@@ -65,15 +75,16 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         Raises
         ------
         ValueError
-            If a parameter is out of range, a count is negative, NaN or infinite, or X is empty.
+            If a parameter is out of range, a count or weight is negative, NaN or infinite, X is
+            empty, or every weight is 0.
         """
-        return self._fit(X)
+        return self._fit(X, sample_weight=sample_weight)
 
-    def _fit(self, X, groups=None):
+    def _fit(self, X, groups=None, sample_weight=None):
         """Make the passes of a fit."""
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "n_iter_")
-            corpus = self._new_corpus(X, groups, reset=not goes_on)
+            corpus = self._new_corpus(X, groups, sample_weight, reset=not goes_on)
             if goes_on:
                 self._check_goes_on()
             model = self._model_of(corpus, corpus.n_samples, goes_on)
@@ -86,7 +97,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None, sample_weight=None):
         """Update the topics with one batch of a stream: a step of stochastic inference.
 
         The first call starts the topics from its own documents, by `init`. `total_samples` says
@@ -100,6 +111,8 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             Counts of words in the documents of the batch.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each document counts, as for :meth:`fit`.
 
         Returns
         -------
@@ -111,13 +124,13 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         ValueError
             As for :meth:`fit`; or if `n_components` is not the number of the fitted topics.
         """
-        return self._partial_fit(X)
+        return self._partial_fit(X, sample_weight=sample_weight)
 
-    def _partial_fit(self, X, groups=None):
+    def _partial_fit(self, X, groups=None, sample_weight=None):
         """Make a step on a batch."""
         with self._whole_passes():
             begins = not hasattr(self, "n_iter_")
-            corpus = self._new_corpus(X, groups, reset=begins)
+            corpus = self._new_corpus(X, groups, sample_weight, reset=begins)
             if not begins:
                 self._check_goes_on()
             model = self._model_of(corpus, None, not begins)
@@ -135,10 +148,11 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             self._stream(model, corpus, state, begins)
         return self
 
-    def _new_corpus(self, X, groups=None, *, reset):
+    def _new_corpus(self, X, groups=None, sample_weight=None, *, reset):
         """The checked data; a model of words has no groups."""
         X, dtype = self._validate_counts(X, reset=reset)
-        return Corpus(X, dtype, self.n_jobs)
+        X, weight = weighted_rows(X, sample_weight)
+        return Corpus(X, dtype, self.n_jobs, weight=weight)
 
     def _model_of(self, corpus, n_documents, goes_on):
         """The model of some data, of so many documents; None of a stream."""
@@ -187,7 +201,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         X, dtype = corpus.X, corpus.dtype
         beta = self._resolve_priors(X.shape[1])[1]
         rng = keyed_generator(seed, 0, STREAM_INIT)
-        counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
+        counts = first_counts(X, self.n_components, self.init, beta, dtype, rng, corpus.weight)
         return self._state_of(_stats_of(model, counts), seed, model.first_learned(), dtype)
 
     def _state_of(self, *given):

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sklearn_sparsepost
-from sklearn_sparsepost import _kernels
+from sklearn_sparsepost import SparseLDA, _base, _kernels
 from sklearn_sparsepost._kernels._cpu import build_info, max_threads
 
 SCRIPT = """
@@ -73,3 +75,27 @@ def test_threads_follow_omp_num_threads(wanted):
     threads = int(wanted) if build_info()["openmp"] else 1
     assert out.split() == [str(threads), "1"]
     assert max_threads() >= 1
+
+
+def test_what_says_the_version_and_the_requirements_says_the_same():
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    recipe = (root / "conda/recipe.yaml").read_text(encoding="utf-8")
+    version = sklearn_sparsepost.__version__
+    assert f'version: "{version}"' in recipe
+    assert f"version: {version}" in (root / "CITATION.cff").read_text().replace('"', "")
+    run, host = recipe.split("  run:")[1], recipe.split("  host:")[1].split("  run:")[0]
+    for part, wanted in (
+        (run, project["project"]["dependencies"]),
+        (host, project["build-system"]["requires"]),
+    ):
+        for requirement in wanted:
+            assert f"- {requirement.lower().replace('>=', ' >=')}\n" in part
+
+
+def test_html_links_to_the_site_if_there_is_one(monkeypatch):
+    monkeypatch.setattr(_base, "documentation_address", lambda: "")
+    assert "api/generated" not in SparseLDA()._repr_html_()
+    monkeypatch.setattr(_base, "documentation_address", lambda: "https://site.example")
+    link = "https://site.example/api/generated/sklearn_sparsepost.SparseLDA.html"
+    assert link in SparseLDA()._repr_html_()

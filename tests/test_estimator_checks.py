@@ -26,6 +26,8 @@ ESTIMATORS = [
     SparseLDA(n_components=3, sparsity_level=2, learning_method="online", random_state=0),
     SparseLDA(n_components=3, sparsity_level=None, learning_method="batch", random_state=0),
     SparseLDA(n_components=3, doc_topic_prior="auto", random_state=0),
+    SparseLDA(n_components=3, learning_method="batch", init="random", random_state=0),
+    SparseLDA(n_components=3, learning_method="batch", init="anchor", random_state=0),
     AliasLDA(n_components=3, max_iter=10, random_state=0),
     AliasLDA(n_components=3, max_iter=10, sampler="alias", doc_topic_prior="auto", random_state=0),
     AliasLDA(n_components=3, max_iter=6, topic_word_prior_type="pitman_yor", random_state=0),
@@ -45,7 +47,29 @@ MIXTURES = [
 ]
 
 
-@parametrize_with_checks([*ESTIMATORS, *MIXTURES])
+WEIGHTS = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+
+
+def declared(estimator):
+    """Checks that fail by what an estimator is.
+
+    Those of weights shuffle rows, too. Tokens are drawn, and documents dealt to batches, by their
+    numbers; batch learning from a start without draws of documents passes.
+    """
+    by_number = {
+        SparseLDA: getattr(estimator, "learning_method", None) == "memoized",
+        AliasLDA: True,
+        GibbsCTM: True,
+    }
+    if by_number.get(type(estimator), False):
+        return dict.fromkeys(WEIGHTS, "batches and draws go by the numbers of rows")
+    return {}
+
+
+@parametrize_with_checks([*ESTIMATORS, *MIXTURES], expected_failed_checks=declared)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -1,5 +1,6 @@
 """The programs of the documentation's pages run, but for those that need another machine."""
 
+import ast
 import builtins
 import re
 import textwrap
@@ -16,6 +17,61 @@ PAGES = Path(__file__).parents[1] / "doc"
 BLOCK = re.compile(r"^( *)\.\. code-block:: python\n\n((?:\1   .*\n|\n)+)", re.MULTILINE)
 # A cluster's address, and models of libraries that are not installed for the tests.
 NEEDS_OTHERS = re.compile(r"scheduler:8786|import (pyLDAvis|topicwizard|skops)|gensim|model\.k\b")
+
+
+# What new users tried to do and to find out, in the order of the page "Where is ...", and where the
+# program is that answers it: of the page itself, or, where that needs other programs, in a test.
+QUESTIONS = {
+    "a column of a DataFrame as input": "column_of_text",
+    "printing topics": "print_topics",
+    "the documents of a topic": "documents_of_a_topic",
+    "saving and loading a model": "save_and_load",
+    "comparing three numbers of topics": "choosing_k",
+    "going on with new documents": "new_documents",
+    "200,000 abstracts": "many_abstracts",
+    "a million descriptors": "many_descriptors",
+    "reviews in pandas, and their other columns": "beside_columns",
+    "how many topics there are": "choosing_k",
+    "seeing topics": "see_topics",
+    "naming topics": "name_topics",
+    "comparing two models by their topics": "compare_models",
+    "deploying a model": "production",
+    "an interactive view": "interactive_views",
+    "a cluster": "on_a_cluster",
+}
+ELSEWHERE = {"interactive_views": "test_views.py", "on_a_cluster": "test_parallel.py"}
+
+
+def links(page):
+    """The pages that a page links to, by names and by tables of contents."""
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r":doc:`(?:[^`<]*<)?([\w/]+)>?`", text)
+    for block in re.findall(r"^\.\. toctree::\n((?:   .*\n|\n)+)", text, re.MULTILINE):
+        names += re.findall(r"^   (\w[\w/]*)$", block, re.MULTILINE)
+    found = {(page.parent / f"{name}.rst").resolve() for name in names}
+    return {one for one in found if one.exists()}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_is_answered_within_two_clicks_by_a_program_that_runs(question):
+    label = QUESTIONS[question]
+    landing, guide = PAGES / "index.rst", (PAGES / "user_guide/index.rst").resolve()
+    first = links(landing)
+    listed = guide.read_text(encoding="utf-8").split(".. _where_is:")[1]
+    assert guide in first
+    assert re.search(rf"\* - {re.escape(question)}\n     - :ref:`{label}`", listed)
+    (page,) = (p for p in PAGES.glob("user_guide/*.rst") if f".. _{label}:" in p.read_text("utf-8"))
+    assert page.resolve() in first | set().union(*map(links, first))
+    section = re.split(r"\n\.\. _\w+:\n", page.read_text("utf-8").split(f".. _{label}:")[1])[0]
+    runs = ">>> " in section or any(
+        not NEEDS_OTHERS.search(text) for _, text in BLOCK.findall(section)
+    )
+    if label in ELSEWHERE:
+        test = (Path(__file__).parent / ELSEWHERE[label]).read_text("utf-8")
+        assert re.search("pyLDAvis|dask", test)
+        assert BLOCK.search(section)
+    else:
+        assert runs
 
 
 def programs():
@@ -42,6 +98,16 @@ def at_hand():
         "abstracts": [" ".join(rng.choice(words, 6)) for _ in range(2500)],
     }
     return {"sparse_mixture": dense}, counts
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PAGES.parent.glob("examples/**/*.py")), ids=lambda p: p.stem
+)
+def test_code_of_the_gallery_is_as_wide_as_its_pages(path):
+    source = path.read_text(encoding="utf-8")
+    first = ast.parse(source).body[0].end_lineno  # the text above the code
+    long = [line for line in source.splitlines()[first:] if len(line) > 79 and line[0] != "#"]
+    assert not long
 
 
 @pytest.mark.filterwarnings("ignore:n_components=")

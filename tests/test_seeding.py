@@ -179,7 +179,9 @@ def test_separated_clusters_are_recovered(clustered, seed, n_scored):
 
 def test_centres_are_distinct_and_not_empty(counts):
     X = sp.vstack([counts] * 3).tocsr()  # each document three times
-    centres, _ = _choose_centres(X, 36, np.full(25, 0.1), 4, 4000, np.random.default_rng(0))
+    centres, _ = _choose_centres(
+        X, np.ones(X.shape[0]), 36, np.full(25, 0.1), 4, 4000, np.random.default_rng(0)
+    )
     assert len(centres) == 36  # all the different filled ones
     rows = {tuple(row) for row in X[centres].toarray()}
     assert len(rows) == 36
@@ -188,7 +190,7 @@ def test_centres_are_distinct_and_not_empty(counts):
 
 def test_nearest_centres_are_found_on_the_way(counts):
     smoothing, rng = np.full(25, 0.1), np.random.default_rng(0)
-    centres, found = _choose_centres(counts, 6, smoothing, 4, 4000, rng)
+    centres, found = _choose_centres(counts, np.ones(40), 6, smoothing, 4, 4000, rng)
     again = nearest(counts, counts[centres], smoothing)
     filled = counts.sum(axis=1) > 0
     np.testing.assert_array_equal(found[filled], again[filled])
@@ -279,16 +281,18 @@ def test_cooccurrence_is_of_pairs_of_different_tokens():
     for x in dense[:2]:
         pairs = np.outer(x, x) - np.diag(x)
         slow += pairs / pairs.sum()
-    Q, seen = _cooccurrence(sp.csr_array(dense), 1000, np.random.default_rng(0))
+    Q, seen = _cooccurrence(
+        sp.csr_array(dense), np.ones(len(dense)), 1000, np.random.default_rng(0)
+    )
     assert seen.all()
     np.testing.assert_allclose(Q, slow / slow.sum(axis=1, keepdims=True), atol=1e-7)
 
 
 def test_projection_keeps_distances(separable):
     X, _ = separable
-    exact, _ = _cooccurrence(X, 1000, np.random.default_rng(0))
+    exact, _ = _cooccurrence(X, np.ones(X.shape[0]), 1000, np.random.default_rng(0))
     wide = sp.hstack([X, sp.csr_array((X.shape[0], 4000))]).tocsr()
-    projected, seen = _cooccurrence(wide, 800, np.random.default_rng(0))
+    projected, seen = _cooccurrence(wide, np.ones(wide.shape[0]), 800, np.random.default_rng(0))
     assert projected.shape == (4030, 800)
     np.testing.assert_array_equal(np.flatnonzero(seen), np.arange(30))
     assert not projected[30:].any()
@@ -381,8 +385,8 @@ def test_greedy_draws_lower_the_objective_on_real_documents(real_corpus):
 def test_lloyd_step_by_parts_is_that_of_the_whole(corpus):
     X = corpus.tocsr()
     _, counts = bregman_kmeans_plusplus(X, 5, random_state=0)
-    whole = sum_of_nearest([X], counts)
+    whole = sum_of_nearest([(X, None)], counts)
     _, refined = bregman_kmeans_plusplus(X, 5, n_refine=2, random_state=0)
     np.testing.assert_allclose(whole, refined)
-    parts = sum_of_nearest((X[i : i + 70] for i in range(0, 300, 70)), counts)
+    parts = sum_of_nearest(((X[i : i + 70], None) for i in range(0, 300, 70)), counts)
     np.testing.assert_allclose(parts, whole)

@@ -19,18 +19,30 @@ from sklearn_sparsepost.datasets import load_docstrings
 from sklearn_sparsepost.metrics import split_words
 
 corpus = load_docstrings()
-vectorizer = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", min_df=5, max_df=0.2)
+vectorizer = CountVectorizer(
+    stop_words="english", token_pattern="[a-z]{3,}", min_df=5, max_df=0.2
+)
 X = vectorizer.fit_transform(corpus.data)
 X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
 
 N_TOPICS = 40
 MODELS = {
     "LDA": AliasLDA(
-        N_TOPICS, doc_topic_prior="auto", max_iter=120, evaluate_every=0, random_state=0
+        N_TOPICS,
+        doc_topic_prior="auto",
+        max_iter=120,
+        evaluate_every=0,
+        random_state=0,
     ),
-    "correlated topics": GibbsCTM(N_TOPICS, max_iter=120, evaluate_every=0, random_state=0),
+    "correlated topics": GibbsCTM(
+        N_TOPICS, max_iter=120, evaluate_every=0, random_state=0
+    ),
     "no correlations": GibbsCTM(
-        N_TOPICS, covariance_type="diag", max_iter=120, evaluate_every=0, random_state=0
+        N_TOPICS,
+        covariance_type="diag",
+        max_iter=120,
+        evaluate_every=0,
+        random_state=0,
     ),
 }
 for model in MODELS.values():
@@ -43,11 +55,15 @@ for model in MODELS.values():
 
 
 def sampled_weights(lda, seen, n_sweeps=60):
-    """Mean weights of LDA by Gibbs sampling under fixed topics, all documents side by side."""
+    """Mean weights of LDA by Gibbs sampling under fixed topics."""
     rng, alpha = np.random.default_rng(0), lda.doc_topic_prior_
-    rows, words = (np.repeat(ids, seen.data.astype(int)) for ids in seen.tocoo().coords)
+    rows, words = (
+        np.repeat(ids, seen.data.astype(int)) for ids in seen.tocoo().coords
+    )
     length = np.bincount(rows, minlength=seen.shape[0])
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(length) - length, length)
+    place = np.arange(len(rows)) - np.repeat(
+        np.cumsum(length) - length, length
+    )
     steps = [np.flatnonzero(place == i) for i in range(length.max())]
     topics = rng.integers(N_TOPICS, size=len(rows))
     counts = np.zeros((seen.shape[0], N_TOPICS))
@@ -56,9 +72,13 @@ def sampled_weights(lda, seen, n_sweeps=60):
     for sweep in range(n_sweeps):
         for at in steps:
             counts[rows[at], topics[at]] -= 1
-            p = (counts[rows[at]] + alpha) * lda.topic_word_distr_[:, words[at]].T
+            p = (counts[rows[at]] + alpha) * lda.topic_word_distr_[
+                :, words[at]
+            ].T
             sums = p.cumsum(axis=1)
-            topics[at] = (rng.random((len(at), 1)) * sums[:, -1:] >= sums[:, :-1]).sum(axis=1)
+            topics[at] = (
+                rng.random((len(at), 1)) * sums[:, -1:] >= sums[:, :-1]
+            ).sum(axis=1)
             counts[rows[at], topics[at]] += 1
         if sweep >= n_sweeps // 3:
             total += counts + alpha
@@ -71,7 +91,11 @@ def completion(name, observed):
     seen, hidden = split_words(X_test, observed=observed, random_state=0)
     kept = (np.diff(seen.indptr) > 0) & (np.diff(hidden.indptr) > 0)
     seen, hidden = seen[kept], hidden[kept].tocoo()
-    weights = sampled_weights(model, seen) if "sampled" in name else model.transform(seen)
+    weights = (
+        sampled_weights(model, seen)
+        if "sampled" in name
+        else model.transform(seen)
+    )
     topics = model.topic_word_distr_.astype(float)
     p = np.einsum("nk,nk->n", weights[hidden.row], topics[:, hidden.col].T)
     return hidden.data @ np.log(p) / hidden.data.sum()
@@ -84,14 +108,18 @@ COLOURS = {
     "no correlations": "#999999",
     "correlated topics": "#cc3311",
 }
-scores = {name: [completion(name, share) for share in SHARES] for name in COLOURS}
+scores = {
+    name: [completion(name, share) for share in SHARES] for name in COLOURS
+}
 for name, found in scores.items():
     print(f"{name:20}", *(f"{score:.3f}" for score in found))
 
 # %%
 # On these documents the gain is that of logistic-normal weights; correlations add little to it.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+fig, (left, right) = plt.subplots(
+    1, 2, figsize=(11, 4.4), layout="constrained"
+)
 for name, found in scores.items():
     left.plot(SHARES, found, "o-", ms=4, color=COLOURS[name], label=name)
     gain = np.subtract(found, scores["LDA, sampled"])

@@ -24,8 +24,15 @@ X, bars, _ = make_bars(600, SIDE, doc_topic_prior=0.1, random_state=0)
 
 
 def first_accepted(move, n_components, **options):
-    """Topics and bounds before and after the first pass in which such a move was accepted."""
-    hdp = SparseHDP(n_components, max_iter=1, warm_start=True, tol=0, random_state=0, **options)
+    """Topics and bounds before and after the first accepted such move."""
+    hdp = SparseHDP(
+        n_components,
+        max_iter=1,
+        warm_start=True,
+        tol=0,
+        random_state=0,
+        **options,
+    )
     topics, accepted = hdp.fit(X).topic_word_distr_, np.array([])
     while move not in accepted:
         before, topics = topics, hdp.fit(X).topic_word_distr_
@@ -40,13 +47,20 @@ moves = {
     "delete": first_accepted("delete", 16, moves=["delete"]),
 }
 for move, (before, after, gain) in moves.items():
-    print(f"{move}: {len(before)} topics, then {len(after)}; the bound rose by {gain:.0f} nats")
+    print(
+        f"{move}: {len(before)} topics, then {len(after)}; the bound rose by "
+        f"{gain:.0f} nats"
+    )
 
 # %%
 # Topics of both passes are paired by what they have in common. Framed are those that are gone, and
 # those that are new.
 
-most = max(len(topics) for before, after, _ in moves.values() for topics in (before, after))
+most = max(
+    len(topics)
+    for before, after, _ in moves.values()
+    for topics in (before, after)
+)
 fig, axes = plt.subplots(6, most, figsize=(13, 4.2), layout="constrained")
 for ax in axes.flat:
     ax.set_axis_off()
@@ -56,12 +70,23 @@ for place, (move, (before, after, _)) in enumerate(moves.items()):
     order = [*one, *np.setdiff1d(np.arange(len(before)), one)]
     new_order = [*two, *np.setdiff1d(np.arange(len(after)), two)]
     rows = ("before", before, order), ("after", after, new_order)
-    for row, (when, topics, shown) in zip(axes[2 * place :], rows, strict=False):
-        for at, (ax, topic) in enumerate(zip(row, topics[shown], strict=False)):
+    for row, (when, topics, shown) in zip(
+        axes[2 * place :], rows, strict=False
+    ):
+        for at, (ax, topic) in enumerate(
+            zip(row, topics[shown], strict=False)
+        ):
             ax.set_axis_on()
-            ax.imshow(topic.reshape(SIDE, SIDE), cmap="Greys", vmin=0, vmax=1 / SIDE)
+            ax.imshow(
+                topic.reshape(SIDE, SIDE), cmap="Greys", vmin=0, vmax=1 / SIDE
+            )
             ax.set(xticks=[], yticks=[])
             lonely = at >= len(one)
-            ax.spines[:].set(color="#cc3311" if lonely else "#cccccc", linewidth=2 if lonely else 1)
-        row[0].set_ylabel(f"{move},\n{when}", rotation=0, ha="right", va="center")
+            ax.spines[:].set(
+                color="#cc3311" if lonely else "#cccccc",
+                linewidth=2 if lonely else 1,
+            )
+        row[0].set_ylabel(
+            f"{move},\n{when}", rotation=0, ha="right", va="center"
+        )
 plt.show()

@@ -22,7 +22,9 @@ from sklearn_sparsepost.callbacks import BoundMonitor, HeldoutMonitor
 from sklearn_sparsepost.datasets import load_docstrings
 
 corpus = load_docstrings()
-vectorizer = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2)
+vectorizer = CountVectorizer(
+    stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2
+)
 X = vectorizer.fit_transform(corpus.data)
 X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
 
@@ -33,7 +35,11 @@ X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
 
 methods = {
     "batch": {"learning_method": "batch"},
-    "online": {"learning_method": "online", "batch_size": 512, "learning_decay": 0.6},
+    "online": {
+        "learning_method": "online",
+        "batch_size": 512,
+        "learning_decay": 0.6,
+    },
     "memoized": {"learning_method": "memoized", "n_batches": 10},
 }
 heldout, bounds = {}, {}
@@ -45,7 +51,9 @@ for name, params in methods.items():
     heldout[name], bounds[name] = score_log.get_logs(), bound_log.get_logs()
     last = heldout[name][-1]
     print(
-        f"{name:8}  held-out {last['score']:.3f} nats a word after {last['seconds']:.2f} s", end=""
+        f"{name:8}  held-out {last['score']:.3f} nats a word after "
+        f"{last['seconds']:.2f} s",
+        end="",
     )
     print(f", bound {bounds[name][-1]['bound_per_token']:.3f} nats a word")
 
@@ -55,15 +63,35 @@ for name, params in methods.items():
 # bound lags behind the topics, and it may fall. The scale of the scores is fine: another seed moves
 # a curve by as much as lies between the three at the end.
 
-STYLES = {"batch": ("#999999", "s"), "online": ("#ee7733", "^"), "memoized": ("#0077bb", "o")}
+STYLES = {
+    "batch": ("#999999", "s"),
+    "online": ("#ee7733", "^"),
+    "memoized": ("#0077bb", "o"),
+}
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+fig, (left, right) = plt.subplots(
+    1, 2, figsize=(12, 4.6), layout="constrained"
+)
 for name, (colour, marker) in STYLES.items():
-    style = {"color": colour, "marker": marker, "ms": 4, "lw": 1.6, "label": name}
+    style = {
+        "color": colour,
+        "marker": marker,
+        "ms": 4,
+        "lw": 1.6,
+        "label": name,
+    }
     rows = heldout[name]
-    left.plot([row["seconds"] for row in rows], [row["score"] for row in rows], **style)
+    left.plot(
+        [row["seconds"] for row in rows],
+        [row["score"] for row in rows],
+        **style,
+    )
     rows = bounds[name]
-    right.plot([row["n_iter"] for row in rows], [row["bound_per_token"] for row in rows], **style)
+    right.plot(
+        [row["n_iter"] for row in rows],
+        [row["bound_per_token"] for row in rows],
+        **style,
+    )
 left.set(
     title="Quality for time: the three end close together",
     xlabel="training time (s)",

@@ -22,7 +22,9 @@ from sklearn_sparsepost.datasets import load_docstrings
 from sklearn_sparsepost.metrics import coherence
 
 corpus = load_docstrings()
-vectorizer = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2)
+vectorizer = CountVectorizer(
+    stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2
+)
 X = vectorizer.fit_transform(corpus.data)
 X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
 print(f"{X_train.shape[0]} documents, {int(X_train.sum())} tokens")
@@ -46,14 +48,21 @@ curves, coherences = {}, {}
 for name, (params, _) in STEPS.items():
     log = HeldoutMonitor(X_test)
     lda = SparseLDA(
-        N_TOPICS, max_iter=25, tol=0, evaluate_every=0, n_jobs=1, random_state=0, **params
+        N_TOPICS,
+        max_iter=25,
+        tol=0,
+        evaluate_every=0,
+        n_jobs=1,
+        random_state=0,
+        **params,
     )
     lda.set_callbacks(log).fit(X_train)
     curves[name] = log.get_logs()
     coherences[name] = coherence(lda.components_, X_train, measure="umass")
     last = curves[name][-1]
     print(
-        f"{name:27} {last['score']:.3f} nats a word after {last['seconds']:.2f} s, "
+        f"{name:27} {last['score']:.3f} nats a word after "
+        f"{last['seconds']:.2f} s, "
         f"mean coherence {coherences[name].mean():.1f}"
     )
 
@@ -73,7 +82,12 @@ cost = {}
 for name, params in COSTS.items():
     for n_topics in SIZES:
         lda = SparseLDA(
-            n_topics, learning_method="online", max_iter=1, n_jobs=1, random_state=0, **params
+            n_topics,
+            learning_method="online",
+            max_iter=1,
+            n_jobs=1,
+            random_state=0,
+            **params,
         ).fit(X_train)
         seconds = []
         for first in range(0, 1500, 100):
@@ -90,7 +104,10 @@ fig, (left, middle, right) = plt.subplots(
     1, 3, figsize=(13, 4.4), width_ratios=[5, 4, 4], layout="constrained"
 )
 for name, rows in curves.items():
-    times, scores = [row["seconds"] for row in rows], [row["score"] for row in rows]
+    times, scores = (
+        [row["seconds"] for row in rows],
+        [row["score"] for row in rows],
+    )
     left.plot(times, scores, label=name, color=STEPS[name][1], lw=2.5)
 left.set_xscale("log")
 left.set(
@@ -98,7 +115,9 @@ left.set(
     xlabel="training time (s)",
     ylabel="held-out score (nats a word)",
 )
-left.legend(frameon=False, loc="center right", bbox_to_anchor=(1, 0.3), fontsize=9)
+left.legend(
+    frameon=False, loc="center right", bbox_to_anchor=(1, 0.3), fontsize=9
+)
 boxes = middle.boxplot(
     [coherences[name] for name in STEPS],
     orientation="horizontal",
@@ -109,16 +128,27 @@ boxes = middle.boxplot(
 )
 for box, (_, colour) in zip(boxes["boxes"], STEPS.values(), strict=True):
     box.set(facecolor=colour, edgecolor=colour)
-middle.set_yticks(range(1, 5), ["posteriors", "points", "drawn", "drawn of\nposteriors"])
+middle.set_yticks(
+    range(1, 5), ["posteriors", "points", "drawn", "drawn of\nposteriors"]
+)
 middle.invert_yaxis()
 middle.set(title="Coherence of the topics", xlabel="UMass, a box over topics")
 for name, colour in zip(COSTS, ("#009988", "#0077bb", "#999999"), strict=True):
-    right.plot(SIZES, [cost[name, n] for n in SIZES], "o-", label=name, color=colour, lw=2.5)
+    right.plot(
+        SIZES,
+        [cost[name, n] for n in SIZES],
+        "o-",
+        label=name,
+        color=colour,
+        lw=2.5,
+    )
 right.set_xscale("log", base=2)
 right.set_yscale("log", base=2)
 right.set_xticks(SIZES, SIZES)
 right.yaxis.set_major_formatter("{x:g}")
-right.set(title="Cost of a batch", xlabel="topics", ylabel="ms for 100 documents")
+right.set(
+    title="Cost of a batch", xlabel="topics", ylabel="ms for 100 documents"
+)
 right.legend(frameon=False, fontsize=9)
 for ax in (left, middle, right):
     ax.spines[["top", "right"]].set_visible(False)

@@ -35,7 +35,7 @@ KNOWN = {
 
 
 class Trace:
-    """A callback that keeps the first logit of each document, relative to the mean of all."""
+    """A callback that keeps each document's first logit less their mean."""
 
     def setup(self, estimator, context):
         self.values = []
@@ -55,13 +55,19 @@ class Trace:
 # %%
 # All begin where a long chain stands: the copies of a document are spread as its posterior is.
 
-start = GibbsCTM(4, n_logit_steps=4, max_iter=60, warm_start=True, random_state=0, **KNOWN).fit(X)
+start = GibbsCTM(
+    4, n_logit_steps=4, max_iter=60, warm_start=True, random_state=0, **KNOWN
+).fit(X)
 traces = {}
 for sampler in ("polya-gamma", "slice", "auto"):
     trace = Trace()
-    ctm = deepcopy(start).set_params(logit_sampler=sampler, n_logit_steps=1, max_iter=N_SWEEPS)
+    ctm = deepcopy(start).set_params(
+        logit_sampler=sampler, n_logit_steps=1, max_iter=N_SWEEPS
+    )
     ctm.set_callbacks(trace).fit(X)
-    traces[sampler] = np.array(trace.values).reshape(N_SWEEPS, len(SHARES), N_COPIES)
+    traces[sampler] = np.array(trace.values).reshape(
+        N_SWEEPS, len(SHARES), N_COPIES
+    )
 
 # %%
 # The autocorrelation is that over all copies of a document, between sweeps that far apart.
@@ -75,13 +81,17 @@ def autocorrelation(values, lag):
     return np.corrcoef(values[:-lag].ravel(), values[lag:].ravel())[0, 1]
 
 
-fig, axes = plt.subplots(1, len(SHARES), figsize=(14, 3.4), sharey=True, layout="constrained")
+fig, axes = plt.subplots(
+    1, len(SHARES), figsize=(14, 3.4), sharey=True, layout="constrained"
+)
 for i, (own, ax) in enumerate(zip(SHARES, axes, strict=True)):
     for sampler, values in traces.items():
         line = [autocorrelation(values[:, i], lag) for lag in LAGS]
         style = {"lw": 3, "ls": "--"} if sampler == "auto" else {"lw": 1.8}
         ax.plot(LAGS, line, color=COLOURS[sampler], label=sampler, **style)
-        print(f"{own:2} of 20 tokens, {sampler:12} after 5 sweeps: {line[4]:.2f}")
+        print(
+            f"{own:2} of 20 tokens, {sampler:12} after 5 sweeps: {line[4]:.2f}"
+        )
     ax.set(title=f"{own} of 20 tokens", xlabel="sweeps apart", ylim=(-0.05, 1))
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="#eeeeee")

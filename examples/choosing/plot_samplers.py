@@ -19,7 +19,9 @@ from sklearn_sparsepost.callbacks import BoundMonitor, HeldoutMonitor
 from sklearn_sparsepost.datasets import load_docstrings
 
 corpus = load_docstrings()
-vectorizer = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2)
+vectorizer = CountVectorizer(
+    stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2
+)
 X = vectorizer.fit_transform(corpus.data)
 X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
 n_tokens = int(X_train.sum())
@@ -42,7 +44,13 @@ speed = {}
 for sampler in COLOURS:
     for n_topics in SIZES:
         log = BoundMonitor()
-        lda = AliasLDA(n_topics, sampler=sampler, max_iter=8, evaluate_every=0, random_state=0)
+        lda = AliasLDA(
+            n_topics,
+            sampler=sampler,
+            max_iter=8,
+            evaluate_every=0,
+            random_state=0,
+        )
         with threadpool_limits(1, user_api="openmp"):
             lda.set_callbacks(log).fit(X_train)
         sweeps = np.diff([row["seconds"] for row in log.get_logs()])
@@ -56,8 +64,13 @@ for sampler in COLOURS:
 
 N_TOPICS = 100
 OPTIONS = {"max_iter": 60, "evaluate_every": 0, "random_state": 0}
-RUNS = {sampler: AliasLDA(N_TOPICS, sampler=sampler, **OPTIONS) for sampler in COLOURS}
-RUNS["auto, learned alpha"] = AliasLDA(N_TOPICS, doc_topic_prior="auto", **OPTIONS)
+RUNS = {
+    sampler: AliasLDA(N_TOPICS, sampler=sampler, **OPTIONS)
+    for sampler in COLOURS
+}
+RUNS["auto, learned alpha"] = AliasLDA(
+    N_TOPICS, doc_topic_prior="auto", **OPTIONS
+)
 RUNS["auto, random start"] = AliasLDA(N_TOPICS, init="random", **OPTIONS)
 RUNS["SparseLDA"] = SparseLDA(N_TOPICS, max_iter=15, tol=0, random_state=0)
 curves = {}
@@ -67,15 +80,26 @@ for name, lda in RUNS.items():
         lda.set_callbacks(log).fit(X_train)
     curves[name] = log.get_logs()
     last = curves[name][-1]
-    print(f"{name:25} {last['score']:.3f} nats a word after {last['seconds']:.2f} s")
+    print(
+        f"{name:25} {last['score']:.3f} nats a word after "
+        f"{last['seconds']:.2f} s"
+    )
 
 # %%
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+fig, (left, right) = plt.subplots(
+    1, 2, figsize=(12, 4.6), layout="constrained"
+)
 for sampler, colour in COLOURS.items():
     line = [speed[sampler, n] for n in SIZES]
     left.plot(
-        SIZES, line, "o-", ms=4, color=colour, label=sampler, lw=3 if sampler == "auto" else 1.6
+        SIZES,
+        line,
+        "o-",
+        ms=4,
+        color=colour,
+        label=sampler,
+        lw=3 if sampler == "auto" else 1.6,
     )
 left.set_xscale("log", base=2)
 left.set_xticks(SIZES, SIZES)
@@ -92,8 +116,14 @@ others = {
     "SparseLDA": {"color": "#cc3311", "lw": 3},
 }
 for name, rows in curves.items():
-    times, scores = [row["seconds"] for row in rows], [row["score"] for row in rows]
-    style = others.get(name) or {"color": COLOURS[name], "lw": 3 if name == "auto" else 1.6}
+    times, scores = (
+        [row["seconds"] for row in rows],
+        [row["score"] for row in rows],
+    )
+    style = others.get(name) or {
+        "color": COLOURS[name],
+        "lw": 3 if name == "auto" else 1.6,
+    }
     right.plot(times, scores, label=name, **style)
 right.set_xscale("log", base=2)
 right.xaxis.set_major_formatter("{x:g}")

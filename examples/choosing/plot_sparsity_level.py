@@ -21,10 +21,15 @@ from sklearn_sparsepost.callbacks import BoundMonitor
 from sklearn_sparsepost.datasets import load_docstrings
 
 corpus = load_docstrings()
-vectorizer = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2)
+vectorizer = CountVectorizer(
+    stop_words="english", token_pattern="[a-z]{3,}", min_df=3, max_df=0.2
+)
 X = vectorizer.fit_transform(corpus.data)
 X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
-print(f"{X_train.shape[0]:,} documents to learn from, {X_test.shape[0]:,} held out")
+print(
+    f"{X_train.shape[0]:,} documents to learn from, {X_test.shape[0]:,} held "
+    "out"
+)
 
 # %%
 # Learning with different L
@@ -46,7 +51,13 @@ for s, start in enumerate(starts):
     for i, level in enumerate(levels):
         for seed in seeds:
             monitor = BoundMonitor()
-            lda = SparseLDA(K, sparsity_level=level, init=start, random_state=seed, **params)
+            lda = SparseLDA(
+                K,
+                sparsity_level=level,
+                init=start,
+                random_state=seed,
+                **params,
+            )
             with threadpool_limits(1, user_api="openmp"):
                 lda.set_callbacks(monitor).fit(X_train)
             scores[s, i, seed] = lda.score(X_test)
@@ -57,7 +68,9 @@ for s, start in enumerate(starts):
             topics = lda.components_  # in the end the dense model's
 
 print("L       k-means++   random   pass (s)")
-for label, row, time in zip(labels, scores.mean(axis=2).T, seconds, strict=True):
+for label, row, time in zip(
+    labels, scores.mean(axis=2).T, seconds, strict=True
+):
     print(f"{label:5} {row[0]:11.3f} {row[1]:8.3f} {time:10.3f}")
 
 # %%
@@ -72,15 +85,21 @@ for label, row, time in zip(labels, scores.mean(axis=2).T, seconds, strict=True)
 
 
 def infer(level):
-    """Topic weights of the held-out documents under the dense model's topics."""
+    """Weights of held-out documents under the dense model's topics."""
     model = SparseLDA.from_topics(topics, sparsity_level=level, restarts=0)
     return model.transform(X_test)
 
 
 reference = infer(None)
-distances = {L: 0.5 * np.abs(infer(L) - reference).sum(axis=1) for L in levels[:-1]}
+distances = {
+    L: 0.5 * np.abs(infer(L) - reference).sum(axis=1) for L in levels[:-1]
+}
 for level, distance in distances.items():
-    print(f"L = {level:2}: median distance {np.median(distance):.4f}, 9 in 10 below ", end="")
+    print(
+        f"L = {level:2}: median distance {np.median(distance):.4f}, 9 in 10 "
+        "below ",
+        end="",
+    )
     print(f"{np.quantile(distance, 0.9):.4f}")
 
 # %%
@@ -92,12 +111,16 @@ for level, distance in distances.items():
 DENSE = "#222222"
 COLOURS = [*plt.colormaps["viridis"](np.linspace(0, 0.85, 5))[::-1], DENSE]
 
-fig, (left, middle, right) = plt.subplots(1, 3, figsize=(13.5, 4.4), layout="constrained")
+fig, (left, middle, right) = plt.subplots(
+    1, 3, figsize=(13.5, 4.4), layout="constrained"
+)
 position = np.arange(len(levels))
 for start, values, marker in zip(starts, scores, "os", strict=True):
     left.plot(position, values.mean(axis=1), color="#bbbbbb", lw=1, zorder=1)
     for x, ys, colour in zip(position, values, COLOURS, strict=True):
-        left.scatter([x] * len(ys), ys, color=colour, marker=marker, s=22, zorder=2)
+        left.scatter(
+            [x] * len(ys), ys, color=colour, marker=marker, s=22, zorder=2
+        )
     left.annotate(
         f"{start} start",
         (position[-1], values[-1].min()),
@@ -108,7 +131,10 @@ for start, values, marker in zip(starts, scores, "os", strict=True):
         color="#666666",
     )
 left.margins(y=0.12)
-left.set(title=f"{K} topics: a few a word are enough", ylabel="held-out score (nats a word)")
+left.set(
+    title=f"{K} topics: a few a word are enough",
+    ylabel="held-out score (nats a word)",
+)
 
 middle.bar(position, seconds, color=COLOURS, width=0.65)
 middle.set(title="A pass on one thread: fewer are faster", ylabel="seconds")
@@ -116,7 +142,9 @@ for ax in (left, middle):
     ax.set_xticks(position, labels)
     ax.set_xlabel("topics a word may have, L")
 
-for (level, distance), colour in zip(distances.items(), COLOURS[:-1], strict=True):
+for (level, distance), colour in zip(
+    distances.items(), COLOURS[:-1], strict=True
+):
     right.ecdf(distance, color=colour, label=level, lw=2)
 right.set(
     title="Same topics: a few are nearly dense",

@@ -40,14 +40,21 @@ words = {"stop_words": "english", "token_pattern": "[a-z]{3,}"}
 X = CountVectorizer(**words, min_df=5, max_df=0.2).fit_transform(texts)
 rng = np.random.default_rng(0)
 drawn = rng.integers(X.shape[0], size=800_000)
-indptr = np.concatenate([[0], np.cumsum(np.diff(X.indptr)[drawn])]).astype(X.indices.dtype)
+indptr = np.concatenate([[0], np.cumsum(np.diff(X.indptr)[drawn])]).astype(
+    X.indices.dtype
+)
 
 folder = tempfile.TemporaryDirectory()
 path = Path(folder.name)
 np.save(path / "indptr.npy", indptr)
 indices, counts = (
-    np.lib.format.open_memmap(path / name, mode="w+", dtype=dtype, shape=(int(indptr[-1]),))
-    for name, dtype in (("indices.npy", X.indices.dtype), ("data.npy", X.dtype))
+    np.lib.format.open_memmap(
+        path / name, mode="w+", dtype=dtype, shape=(int(indptr[-1]),)
+    )
+    for name, dtype in (
+        ("indices.npy", X.indices.dtype),
+        ("data.npy", X.dtype),
+    )
 )
 for rows in gen_batches(len(drawn), 20_000):
     piece = X[drawn[rows]]
@@ -56,7 +63,10 @@ for rows in gen_batches(len(drawn), 20_000):
     counts[entries] = np.maximum(rng.poisson(piece.data), 1)
 del indices, counts  # closes the files
 matrix_mb = sum(file.stat().st_size for file in path.iterdir()) / MB
-print(f"{len(drawn):,} documents with {indptr[-1]:,} counts: {matrix_mb:.0f} MB on disk")
+print(
+    f"{len(drawn):,} documents with {indptr[-1]:,} counts: {matrix_mb:.0f} MB "
+    "on disk"
+)
 
 # %%
 # Learning under a limit
@@ -78,14 +88,17 @@ from sklearn_sparsepost import SparseLDA
 def memory(field):  # in MB, None where the system does not tell
     try:
         with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
+            found = (line for line in status if line.startswith(field))
+            return int(next(found).split()[1]) / 1024
     except (OSError, StopIteration):
         return None
 
 indptr, indices, data = (
-    np.load(f"{sys.argv[1]}/{name}.npy", mmap_mode="r") for name in ("indptr", "indices", "data")
+    np.load(f"{sys.argv[1]}/{name}.npy", mmap_mode="r")
+    for name in ("indptr", "indices", "data")
 )
-X = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, int(sys.argv[2])), copy=False)
+shape = len(indptr) - 1, int(sys.argv[2])
+X = sp.csr_matrix((data, indices, indptr), shape=shape, copy=False)
 
 limit = memory("VmData")
 if limit is not None:
@@ -101,7 +114,12 @@ watcher = threading.Thread(target=watch)
 watcher.start()
 try:
     lda = SparseLDA(
-        30, learning_method="online", batch_size=8192, max_iter=1, evaluate_every=0, random_state=0
+        30,
+        learning_method="online",
+        batch_size=8192,
+        max_iter=1,
+        evaluate_every=0,
+        random_state=0,
     )
     lda.fit(X)
     seconds = time.perf_counter() - began
@@ -112,8 +130,17 @@ np.save(f"{sys.argv[1]}/components.npy", lda.components_)
 json.dump({"curve": curve, "seconds": seconds}, sys.stdout)
 """
 ALLOWANCE_MB = 250
-command = [sys.executable, "-c", PROGRAM, folder.name, str(X.shape[1]), str(ALLOWANCE_MB)]
-report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+command = [
+    sys.executable,
+    "-c",
+    PROGRAM,
+    folder.name,
+    str(X.shape[1]),
+    str(ALLOWANCE_MB),
+]
+report = json.loads(
+    subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+)
 components = np.load(path / "components.npy")
 folder.cleanup()
 
@@ -121,9 +148,15 @@ times, resident = np.array(report["curve"], dtype=float).T
 measured = not np.isnan(resident).any()
 print(f"One pass in {report['seconds']:.1f} s; ", end="")
 if measured:
-    print(f"{resident[0]:.0f} MB resident after the imports, {resident.max():.0f} MB at most")
+    print(
+        f"{resident[0]:.0f} MB resident after the imports, "
+        f"{resident.max():.0f} MB at most"
+    )
 else:
-    print("this system does not tell a process's anonymous memory, so there is no curve")
+    print(
+        "this system does not tell a process's anonymous memory, so there is "
+        "no curve"
+    )
 score = SparseLDA.from_topics(components).score(X)
 print(f"The topics predict the docstrings at {score:.3f} nats a word")
 
@@ -135,16 +168,27 @@ print(f"The topics predict the docstrings at {score:.3f} nats a word")
 # hash, and with these settings its values are counts. The first batch also finds the first topics,
 # so it had better be a large one; ``total_samples`` says how many documents are to be expected.
 
-hashing = HashingVectorizer(n_features=2**14, alternate_sign=False, norm=None, **words)
+hashing = HashingVectorizer(
+    n_features=2**14, alternate_sign=False, norm=None, **words
+)
 held_out = hashing.transform(texts[-500:])
 stream = texts[:-500]
-lda = SparseLDA(30, learning_offset=10, total_samples=len(stream), random_state=0)
+lda = SparseLDA(
+    30, learning_offset=10, total_samples=len(stream), random_state=0
+)
 seen, scores = [], []
-for batch in [slice(0, 800), *(slice(i, i + 200) for i in range(800, len(stream), 200))]:
+for batch in [
+    slice(0, 800),
+    *(slice(i, i + 200) for i in range(800, len(stream), 200)),
+]:
     lda.partial_fit(hashing.transform(stream[batch]))
     seen.append(min(batch.stop, len(stream)))
     scores.append(lda.score(held_out))
-print(f"Held-out score of the stream: {scores[0]:.3f} after {seen[0]} documents, ", end="")
+print(
+    f"Held-out score of the stream: {scores[0]:.3f} after {seen[0]} "
+    "documents, ",
+    end="",
+)
 print(f"{scores[-1]:.3f} after {seen[-1]:,}")
 
 # %%
@@ -154,7 +198,9 @@ print(f"{scores[-1]:.3f} after {seen[-1]:,}")
 
 BLUE, RED, INK = "#0077bb", "#cc3311", "#444444"
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
+fig, (left, right) = plt.subplots(
+    1, 2, figsize=(12, 4.4), layout="constrained"
+)
 left.set(
     title="A matrix on disk: memory stays below its size",
     xlabel="time (s)",

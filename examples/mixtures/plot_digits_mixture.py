@@ -33,7 +33,11 @@ scores = search.cv_results_["mean_test_score"].reshape(len(sizes), len(levels))
 fig, ax = plt.subplots(figsize=(6, 3.8))
 for level, column in zip(levels, scores.T, strict=True):
     ax.plot(sizes, column, "o-", label=f"L = {level}")
-ax.set(xlabel="number of components, K", ylabel="held-out nats a digit", xscale="log")
+ax.set(
+    xlabel="number of components, K",
+    ylabel="held-out nats a digit",
+    xscale="log",
+)
 ax.set_xticks(sizes, sizes)
 ax.legend()
 fig.tight_layout()

@@ -16,9 +16,14 @@ from matplotlib.patches import Ellipse
 from sklearn_sparsepost import SparseMixture
 
 rng = np.random.default_rng(3)
-centres = 9 * np.array([[0, 0], [1, 1], [2, 0], [1, -1], [2.5, 1.5], [-0.8, 1.4], [3, -1]])
+centres = 9 * np.array(
+    [[0, 0], [1, 1], [2, 0], [1, -1], [2.5, 1.5], [-0.8, 1.4], [3, -1]]
+)
 X = np.concatenate(
-    [centre + rng.normal(size=(300, 2)) @ rng.normal(size=(2, 2)) for centre in centres]
+    [
+        centre + rng.normal(size=(300, 2)) @ rng.normal(size=(2, 2))
+        for centre in centres
+    ]
 )
 
 # %%
@@ -53,9 +58,17 @@ for ax, (name, mixture) in zip(axes, fits.items(), strict=True):
         variances, axes_of = np.linalg.eigh(covariance)
         width, height = 4 * np.sqrt(variances)
         angle = np.degrees(np.arctan2(axes_of[1, 0], axes_of[0, 0]))
-        ax.add_patch(Ellipse(mean, width, height, angle=angle, fill=False, color="black"))
-    told = f"{mixture.n_components_} of {len(mixture.weights_)} components in use"
-    ax.set_title(f"{name}: {told}\nbound {mixture.lower_bound_:.0f}", fontsize=10)
+        ax.add_patch(
+            Ellipse(
+                mean, width, height, angle=angle, fill=False, color="black"
+            )
+        )
+    told = (
+        f"{mixture.n_components_} of {len(mixture.weights_)} components in use"
+    )
+    ax.set_title(
+        f"{name}: {told}\nbound {mixture.lower_bound_:.0f}", fontsize=10
+    )
     print(f"{name}: {told}, bound {mixture.lower_bound_:.1f}")
 fig.tight_layout()
 
@@ -65,7 +78,9 @@ fig.tight_layout()
 
 fig, ax = plt.subplots(figsize=(6, 3.5))
 for name, mixture in fits.items():
-    ax.plot(np.arange(1, mixture.n_iter_ + 1), mixture.bound_history_, label=name)
+    ax.plot(
+        np.arange(1, mixture.n_iter_ + 1), mixture.bound_history_, label=name
+    )
 ax.set(xlabel="passes", ylabel="bound (nats)")
 ax.legend()
 fig.tight_layout()

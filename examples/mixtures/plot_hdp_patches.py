@@ -20,17 +20,24 @@ tiles = []
 for photograph in load_sample_images().images:
     grey = photograph.mean(axis=2).astype(np.float32) / 255
     rows, columns = grey.shape[0] // TILE, grey.shape[1] // TILE
-    cut = grey[: rows * TILE, : columns * TILE].reshape(rows, TILE, columns, TILE)
+    cut = grey[: rows * TILE, : columns * TILE].reshape(
+        rows, TILE, columns, TILE
+    )
     tiles.extend(cut.swapaxes(1, 2).reshape(-1, TILE, TILE))
 
 
 def patches_of(which):
-    """Patches of some tiles, their means removed, and the tile that each is of."""
+    """Patches of tiles, their means removed, and the tile of each."""
     windows = [
-        np.lib.stride_tricks.sliding_window_view(tiles[i], (SIZE, SIZE))[::4, ::4] for i in which
+        np.lib.stride_tricks.sliding_window_view(tiles[i], (SIZE, SIZE))[
+            ::4, ::4
+        ]
+        for i in which
     ]
     X = np.concatenate([found.reshape(-1, SIZE * SIZE) for found in windows])
-    groups = np.repeat(which, [found.shape[0] * found.shape[1] for found in windows])
+    groups = np.repeat(
+        which, [found.shape[0] * found.shape[1] for found in windows]
+    )
     return X - X.mean(axis=1, keepdims=True), groups
 
 
@@ -47,11 +54,19 @@ print(f"{len(X):,} patches of {len(np.unique(groups))} tiles")
 # `groups` says which tile it is of. The score of held-out tiles is the log-likelihood of a patch,
 # given most others of its tile where a tile has weights of its own.
 
-options = {"assume_centered": True, "estimation": "map", "max_iter": 15, "random_state": 0}
+options = {
+    "assume_centered": True,
+    "estimation": "map",
+    "max_iter": 15,
+    "random_state": 0,
+}
 hdp = SparseHDP(40, observation="gaussian", **options).fit(X, groups=groups)
 process = {"weight_concentration_prior_type": "dirichlet_process"}
 mixture = SparseMixture(40, **process, **options).fit(X)
-print(f"mixture:  {mixture.score(X_test):.2f} nats a patch, {mixture.n_components_} components")
+print(
+    f"mixture:  {mixture.score(X_test):.2f} nats a patch, "
+    f"{mixture.n_components_} components"
+)
 score = hdp.score(X_test, groups=groups_test)
 print(f"HDP:      {score:.2f} nats a patch, {hdp.n_components_} components")
 
@@ -71,7 +86,9 @@ names = np.unique(groups_test)
 # Tiles whose weights are far from each other, one after another.
 shown = [int(weights.max(axis=1).argmax())]
 while len(shown) < 4:
-    distance = np.abs(weights[:, None] - weights[shown]).sum(axis=2).min(axis=1)
+    distance = (
+        np.abs(weights[:, None] - weights[shown]).sum(axis=2).min(axis=1)
+    )
     shown.append(int(distance.argmax()))
 
 
@@ -81,7 +98,11 @@ def draw_patches(axes, columns):
         ax.set_visible(False)
     for ax, (title, found) in zip(axes, columns, strict=False):
         drawn = X_test[rng.choice(found, 6)].reshape(6 * SIZE, SIZE)
-        stack = np.pad(drawn.reshape(6, SIZE, SIZE), ((0, 0), (0, 1), (0, 0)), constant_values=0.5)
+        stack = np.pad(
+            drawn.reshape(6, SIZE, SIZE),
+            ((0, 0), (0, 1), (0, 0)),
+            constant_values=0.5,
+        )
         ax.imshow(stack.reshape(-1, SIZE), cmap="gray", vmin=-0.25, vmax=0.25)
         ax.set(xticks=[], yticks=[])
         ax.set_title(title, fontsize=8)
@@ -105,6 +126,9 @@ for part, at in zip(parts, shown, strict=False):
 top, bottom = parts[4].subfigures(2, 1, height_ratios=[4, 5])
 top.text(0.5, 0.5, "all tiles:\nthe mixture", ha="center", va="center")
 largest = np.argsort(-mixture.weights_)[:4]
-columns = [(f"{mixture.weights_[k]:.0%}", np.flatnonzero(labels == k)) for k in largest]
+columns = [
+    (f"{mixture.weights_[k]:.0%}", np.flatnonzero(labels == k))
+    for k in largest
+]
 draw_patches(bottom.subplots(1, 4), columns)
 plt.show()

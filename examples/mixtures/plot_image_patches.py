@@ -24,7 +24,9 @@ def grey(name):
 
 
 def patches_of(image, step):
-    windows = np.lib.stride_tricks.sliding_window_view(image, (SIZE, SIZE))[::step, ::step]
+    windows = np.lib.stride_tricks.sliding_window_view(image, (SIZE, SIZE))[
+        ::step, ::step
+    ]
     return windows.reshape(-1, SIZE * SIZE)
 
 
@@ -40,7 +42,12 @@ print(f"{len(X):,} patches to learn from")
 # Every patch keeps 4 of 60 components. Few passes are enough here.
 
 mixture = SparseMixture(
-    60, sparsity_level=4, assume_centered=True, max_iter=8, tol=0.01, random_state=0
+    60,
+    sparsity_level=4,
+    assume_centered=True,
+    max_iter=8,
+    tol=0.01,
+    random_state=0,
 ).fit(X)
 print(f"{mixture.n_iter_} passes, {mixture.score(X):.1f} nats a patch")
 
@@ -72,7 +79,9 @@ fig.tight_layout()
 
 noise = 0.1
 crop = china[100:260, 200:400]
-noisy = crop + noise * np.random.default_rng(0).standard_normal(crop.shape).astype(np.float32)
+noisy = crop + noise * np.random.default_rng(0).standard_normal(
+    crop.shape
+).astype(np.float32)
 
 Y = patches_of(noisy, 1)
 means = Y.mean(axis=1, keepdims=True)
@@ -82,7 +91,11 @@ score = np.empty((len(Y), len(mixture.weights_)))
 for k, covariance in enumerate(mixture.covariances_):
     lower = np.linalg.cholesky(covariance + noise**2 * eye)
     length = (np.linalg.solve(lower, Y.T) ** 2).sum(axis=0)
-    score[:, k] = np.log(mixture.weights_[k]) - np.log(np.diag(lower)).sum() - 0.5 * length
+    score[:, k] = (
+        np.log(mixture.weights_[k])
+        - np.log(np.diag(lower)).sum()
+        - 0.5 * length
+    )
 labels = score.argmax(axis=1)
 clean = np.empty_like(Y)
 for k in np.unique(labels):
@@ -105,7 +118,10 @@ def psnr(image):
     return -10 * np.log10(((image - crop) ** 2).mean())
 
 
-filtered = max((gaussian_filter(noisy, width) for width in np.linspace(0.5, 2, 7)), key=psnr)
+filtered = max(
+    (gaussian_filter(noisy, width) for width in np.linspace(0.5, 2, 7)),
+    key=psnr,
+)
 fig, axes = plt.subplots(2, 2, figsize=(8, 6.8))
 for ax, image, name in zip(
     axes.flat,

@@ -22,13 +22,18 @@ SIZE, K = 8, 100
 
 def patches(name, step):
     image = (load_sample_image(name).mean(axis=2) / 255).astype(np.float32)
-    windows = np.lib.stride_tricks.sliding_window_view(image, (SIZE, SIZE))[::step, ::step]
+    windows = np.lib.stride_tricks.sliding_window_view(image, (SIZE, SIZE))[
+        ::step, ::step
+    ]
     X = windows.reshape(-1, SIZE * SIZE)
     return X - X.mean(axis=1, keepdims=True)
 
 
 X, X_test = patches("china.jpg", 3), patches("flower.jpg", 7)
-print(f"{len(X):,} patches to learn from, {len(X_test):,} of another photograph held out")
+print(
+    f"{len(X):,} patches to learn from, {len(X_test):,} of another photograph "
+    "held out"
+)
 
 # %%
 # Learning with different L
@@ -37,21 +42,40 @@ print(f"{len(X):,} patches to learn from, {len(X_test):,} of another photograph 
 # Ten passes each, from the same start. The monitor scores held-out patches after every pass, off
 # the clock.
 
-options = {"assume_centered": True, "learning_method": "batch", "max_iter": 10, "tol": 0}
+options = {
+    "assume_centered": True,
+    "learning_method": "batch",
+    "max_iter": 10,
+    "tol": 0,
+}
 fits, curves = {}, {}
 
 
 def learn(label, **params):
     monitor = HeldoutMonitor(X_test)
-    mixture = SparseMixture(K, **options, **params, random_state=0).set_callbacks(monitor)
+    mixture = SparseMixture(
+        K, **options, **params, random_state=0
+    ).set_callbacks(monitor)
     fits[label] = mixture.fit(X)
     rows = monitor.get_logs()
-    curves[label] = np.array([[row["seconds"], row["score"]] for row in rows]).T
+    curves[label] = np.array(
+        [[row["seconds"], row["score"]] for row in rows]
+    ).T
     seconds, scores = curves[label]
-    print(f"{label:20} {np.median(np.diff(seconds)):6.2f} s a pass, {scores[-1]:8.3f} nats a patch")
+    print(
+        f"{label:20} {np.median(np.diff(seconds)):6.2f} s a pass, "
+        f"{scores[-1]:8.3f} nats a patch"
+    )
 
 
-levels = {"L = 1": 1, "L = 2": 2, "L = 4": 4, "L = 8": 8, "L = 16": 16, "dense": None}
+levels = {
+    "L = 1": 1,
+    "L = 2": 2,
+    "L = 4": 4,
+    "L = 8": 8,
+    "L = 16": 16,
+    "dense": None,
+}
 for label, level in levels.items():
     learn(label, sparsity_level=level)
 learn("L = 4, 8 neighbours", sparsity_level=4, n_neighbors=8)
@@ -76,13 +100,21 @@ for label, level in levels.items():
 # Pictures
 # --------
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), width_ratios=(1.7, 1))
+fig, (left, right) = plt.subplots(
+    1, 2, figsize=(9.5, 3.8), width_ratios=(1.7, 1)
+)
 colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(levels)))
-for (label, (seconds, scores)), colour in zip(curves.items(), [*colours, "#cc3311"], strict=True):
+for (label, (seconds, scores)), colour in zip(
+    curves.items(), [*colours, "#cc3311"], strict=True
+):
     left.plot(seconds, scores, color=colour, lw=1.8, marker=".", label=label)
-left.set(xscale="log", xlabel="training time (s)", ylabel="held-out nats a patch")
+left.set(
+    xscale="log", xlabel="training time (s)", ylabel="held-out nats a patch"
+)
 left.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-left.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else "")
+left.xaxis.set_minor_formatter(
+    lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""
+)
 left.set_ylim(bottom=min(scores[2] for _, scores in curves.values()))
 left.legend(frameon=False, fontsize=8)
 

@@ -27,7 +27,12 @@ from sklearn_sparsepost.display import (
 )
 
 corpus = load_docstrings()
-words = {"stop_words": "english", "token_pattern": "[a-z]{3,}", "min_df": 5, "max_df": 0.2}
+words = {
+    "stop_words": "english",
+    "token_pattern": "[a-z]{3,}",
+    "min_df": 5,
+    "max_df": 0.2,
+}
 model = make_pipeline(CountVectorizer(**words), SparseLDA(15, random_state=0))
 model.fit(corpus.data)
 
@@ -39,7 +44,9 @@ model.fit(corpus.data)
 # share is largest. ``summary.to_frame()`` is the same for pandas, and in a notebook the summary
 # shows itself as a table.
 
-summary = TopicSummary.from_estimator(model, corpus.data, documents=corpus.names)
+summary = TopicSummary.from_estimator(
+    model, corpus.data, documents=corpus.names
+)
 print(summary)
 
 # %%
@@ -89,7 +96,9 @@ plt.show()
 # are drawn over time.
 
 libraries = [corpus.target_names[number] for number in corpus.target]
-TopicSharesDisplay.from_summary(summary, groups=libraries).figure_.set_size_inches(9, 3)
+TopicSharesDisplay.from_summary(
+    summary, groups=libraries
+).figure_.set_size_inches(9, 3)
 plt.show()
 
 # %%
@@ -112,8 +121,8 @@ plt.show()
 # Non-negative matrix factorisation of tf-idf weights finds other topics of the same texts. The two
 # models' topics are paired so that the sum of distances is least.
 
-nmf = make_pipeline(TfidfVectorizer(**words), NMF(15, max_iter=500, random_state=0)).fit(
-    corpus.data
-)
+nmf = make_pipeline(
+    TfidfVectorizer(**words), NMF(15, max_iter=500, random_state=0)
+).fit(corpus.data)
 TopicMatchDisplay.from_estimators(model, nmf)
 plt.show()

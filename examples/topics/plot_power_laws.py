@@ -18,11 +18,18 @@ from sklearn_sparsepost import AliasLDA
 from sklearn_sparsepost.datasets import load_docstrings
 
 corpus = load_docstrings()
-vectorizer = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", min_df=2)
+vectorizer = CountVectorizer(
+    stop_words="english", token_pattern="[a-z]{3,}", min_df=2
+)
 X = vectorizer.fit_transform(corpus.data)
 X_train, X_test = train_test_split(X, test_size=0.2, random_state=0)
 
-OPTIONS = {"doc_topic_prior": "auto", "max_iter": 100, "evaluate_every": 0, "random_state": 0}
+OPTIONS = {
+    "doc_topic_prior": "auto",
+    "max_iter": 100,
+    "evaluate_every": 0,
+    "random_state": 0,
+}
 MODELS = {
     "Dirichlet, 0.1 a word": AliasLDA(20, **OPTIONS),
     "Dirichlet, learned": AliasLDA(20, topic_word_prior="auto", **OPTIONS),
@@ -39,14 +46,25 @@ print(f"discount {MODELS['Pitman-Yor'].discount_:.2f}")
 
 COLOURS = dict(zip(MODELS, ("#EE7733", "#0077BB", "#009988"), strict=True))
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
-frequency = np.sort(np.asarray(X_train.sum(axis=0)).ravel() / X_train.sum())[::-1]
+frequency = np.sort(np.asarray(X_train.sum(axis=0)).ravel() / X_train.sum())[
+    ::-1
+]
 rank = np.arange(1, len(frequency) + 1)
 left.loglog(rank, frequency, color="black")
 left.set(title="the corpus", xlabel="rank of a word", ylabel="probability")
 for name, model in MODELS.items():
     topics = -np.sort(-model.topic_word_distr_, axis=1)
-    right.loglog(rank, np.exp(np.log(topics).mean(axis=0)), color=COLOURS[name], label=name)
-right.set(title="topics, by model", xlabel="rank of a word in the topic", ylim=(1e-8, 0.2))
+    right.loglog(
+        rank,
+        np.exp(np.log(topics).mean(axis=0)),
+        color=COLOURS[name],
+        label=name,
+    )
+right.set(
+    title="topics, by model",
+    xlabel="rank of a word in the topic",
+    ylim=(1e-8, 0.2),
+)
 right.legend(loc="lower left")
 fig.tight_layout()
 

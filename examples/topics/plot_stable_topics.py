@@ -24,7 +24,10 @@ from sklearn_sparsepost.metrics import (
     topic_diversity,
 )
 
-FORM = "array bool default false int like ndarray none optional returns str true use used using"
+FORM = (
+    "array bool default false int like ndarray none optional "
+    "returns str true use used using"
+)
 N_TOPICS, N_SEEDS = 24, 6
 
 corpus = load_docstrings()
@@ -45,12 +48,18 @@ names = vectorizer.get_feature_names_out()
 # them, and words outside the vocabulary keep their place. Diversity is the share of different words
 # among the 25 top words of all topics.
 
-fits = [SparseLDA(N_TOPICS, random_state=seed).fit(X).components_ for seed in range(N_SEEDS)]
+fits = [
+    SparseLDA(N_TOPICS, random_state=seed).fit(X).components_
+    for seed in range(N_SEEDS)
+]
 split = vectorizer.build_tokenizer()
 tokens = [split(text.lower()) for text in corpus.data]
-npmi = np.array([coherence(topics, tokens, feature_names=names) for topics in fits])
+npmi = np.array(
+    [coherence(topics, tokens, feature_names=names) for topics in fits]
+)
 for seed, topics in enumerate(fits):
-    told = f"mean NPMI {npmi[seed].mean():.3f}, diversity {topic_diversity(topics):.2f}"
+    diversity = topic_diversity(topics)
+    told = f"mean NPMI {npmi[seed].mean():.3f}, diversity {diversity:.2f}"
     print(f"seed {seed}: {told}")
 
 # %%
@@ -80,10 +89,15 @@ for k in np.argsort(-stability):
 # that it joins are nearly the same, faint where they are counterparts for want of a better one.
 
 INK, MUTED = "#222222", "#888888"
-SHADES = LinearSegmentedColormap.from_list("stable", ["#e8d5b7", "#d98e5f", "#7b3b5e", "#1f2a5a"])
+SHADES = LinearSegmentedColormap.from_list(
+    "stable", ["#e8d5b7", "#d98e5f", "#7b3b5e", "#1f2a5a"]
+)
 nearness = np.array(
     [
-        1 - np.diag(topic_distances(fits[s][place[s]], fits[s + 1][place[s + 1]]))
+        1
+        - np.diag(
+            topic_distances(fits[s][place[s]], fits[s + 1][place[s + 1]])
+        )
         for s in range(N_SEEDS - 1)
     ]
 )
@@ -95,10 +109,17 @@ def strength(value):
     return np.clip((value - low) / (high - low), 0, 1)
 
 
-rank = np.array([np.argsort(np.argsort(-topics.sum(axis=1))) for topics in fits])
+rank = np.array(
+    [np.argsort(np.argsort(-topics.sum(axis=1))) for topics in fits]
+)
 rank = np.take_along_axis(rank, place, axis=1)
 fig, (ax, side) = plt.subplots(
-    1, 2, figsize=(16, 9.6), width_ratios=[2.2, 1], facecolor="white", gridspec_kw={"wspace": 0.75}
+    1,
+    2,
+    figsize=(16, 9.6),
+    width_ratios=[2.2, 1],
+    facecolor="white",
+    gridspec_kw={"wspace": 0.75},
 )
 fig.subplots_adjust(left=0.17, right=0.98, top=0.86, bottom=0.075)
 step = np.linspace(0, 1, 60)
@@ -115,21 +136,35 @@ for k in np.argsort(stability):
             alpha=0.9,
         )
     colour = SHADES(strength(stability[k]))
-    ax.scatter(range(N_SEEDS), rank[:, k], s=110, color=colour, ec="white", zorder=3)
+    ax.scatter(
+        range(N_SEEDS), rank[:, k], s=110, color=colour, ec="white", zorder=3
+    )
 last = top_words(fits[-1], 4, feature_names=names)
 for k in range(N_TOPICS):
     colour = INK if stability[k] > np.median(stability) else MUTED
     at_end = " ".join(last[place[-1, k]])
-    ax.text(-0.12, rank[0, k], " ".join(words[k, :4]), ha="right", va="center", color=colour)
+    ax.text(
+        -0.12,
+        rank[0, k],
+        " ".join(words[k, :4]),
+        ha="right",
+        va="center",
+        color=colour,
+    )
     ax.text(N_SEEDS - 0.88, rank[-1, k], at_end, va="center", color=colour)
 for seed in range(N_SEEDS):
     ax.text(seed, -1.1, f"seed {seed}", ha="center", weight="bold", color=INK)
 ax.set(xlim=(-0.15, N_SEEDS - 0.85), ylim=(N_TOPICS - 0.4, -1.4))
 ax.set_axis_off()
 
-side.scatter(stability, coherent, s=110, color=SHADES(strength(stability)), ec="white")
+side.scatter(
+    stability, coherent, s=110, color=SHADES(strength(stability)), ec="white"
+)
 middle = (stability.min() + stability.max()) / 2
-for k in {*np.argsort(stability)[[0, 1, -2, -1]], *np.argsort(coherent)[[0, -3, -2, -1]]}:
+for k in {
+    *np.argsort(stability)[[0, 1, -2, -1]],
+    *np.argsort(coherent)[[0, -3, -2, -1]],
+}:
     right = stability[k] > middle
     side.annotate(
         " ".join(words[k, :3]),
@@ -146,11 +181,18 @@ side.spines[["top", "right"]].set_visible(False)
 side.grid(color="#eeeeee")
 side.set_axisbelow(True)
 side.set_title("Stable and coherent are two things", loc="left", color=INK)
-fig.text(0.02, 0.945, "Which topics come back with every seed?", fontsize=21, weight="bold")
+fig.text(
+    0.02,
+    0.945,
+    "Which topics come back with every seed?",
+    fontsize=21,
+    weight="bold",
+)
 fig.text(
     0.02,
     0.912,
-    f"{N_TOPICS} topics of {len(corpus.data):,} docstrings, fitted {N_SEEDS} times and matched; "
+    f"{N_TOPICS} topics of {len(corpus.data):,} docstrings, fitted {N_SEEDS} "
+    "times and matched; "
     "largest on top. Dark and strong: the same topic again.",
     fontsize=12.5,
     color=MUTED,

@@ -15,10 +15,14 @@ from sklearn_sparsepost import GibbsCTM
 from sklearn_sparsepost.datasets import load_docstrings
 
 corpus = load_docstrings()
-vectorizer = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", min_df=5, max_df=0.2)
+vectorizer = CountVectorizer(
+    stop_words="english", token_pattern="[a-z]{3,}", min_df=5, max_df=0.2
+)
 X = vectorizer.fit_transform(corpus.data)
 names = vectorizer.get_feature_names_out()
-ctm = GibbsCTM(n_components=40, max_iter=150, evaluate_every=0, random_state=0).fit(X)
+ctm = GibbsCTM(
+    n_components=40, max_iter=150, evaluate_every=0, random_state=0
+).fit(X)
 print(f"{X.shape[0]} documents, {X.sum()} words, {ctm.n_iter_} sweeps")
 
 # %%
@@ -44,7 +48,14 @@ plt.show()
 
 order = np.argsort(tree.cut(len(tree.labels)))
 fig, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-image = ax.imshow(ctm.topic_correlation_[np.ix_(order, order)], cmap="RdBu_r", vmin=-1, vmax=1)
-ax.set(title="Correlations of topics", xlabel="topic, in the order of the tree")
+image = ax.imshow(
+    ctm.topic_correlation_[np.ix_(order, order)],
+    cmap="RdBu_r",
+    vmin=-1,
+    vmax=1,
+)
+ax.set(
+    title="Correlations of topics", xlabel="topic, in the order of the tree"
+)
 fig.colorbar(image, ax=ax, label="correlation")
 plt.show()

@@ -36,7 +36,11 @@ class Items:
         Item `i` is in ``occurrence[ptr[i]:ptr[i + 1]]``.
     words : ndarray of shape (n_items,), int32, or None
         The items' columns, if they are words.
+    weight : ndarray of shape (n_groups,) or None
+        How often each group counts, if they are documents; None for once.
     """
+
+    weight = None
 
     def __init__(self, chunk):
         self.indptr = chunk.indptr
@@ -44,6 +48,7 @@ class Items:
             found = topic_words.index_words(chunk.indices, chunk.n_features)
             self.words, self.local, self.ptr, self.occurrence = found
             self.counts, self.n_features = chunk.data, chunk.n_features
+            self.weight = chunk.weight
             return
         if chunk.indptr is None:
             raise ValueError("dense data have mixed membership in groups of rows: give groups")
@@ -64,6 +69,29 @@ class Items:
         ones = np.ones(n_items, dtype=self.counts.dtype)
         entries = ones, self.words, np.arange(n_items + 1)
         return sp.csr_array(entries, shape=(n_items, self.n_features))
+
+    def n_tokens(self):
+        """Lengths of the groups, (n_groups,), each counted once."""
+        return row_sums(self.indptr, self.counts)
+
+    def sum(self, values):
+        """Sum of numbers of the groups, each as often as it counts."""
+        return values.sum(axis=0) if self.weight is None else self.weight @ values
+
+    def base(self, base):
+        """Sum of numbers of the items over all occurrences, as often as their groups count."""
+        counts = self.counts if self.weight is None else self.counts * self._weights()
+        return float(counts @ base[self.local])
+
+    def _weights(self):
+        """For each occurrence how often its group counts."""
+        return np.repeat(self.weight, np.diff(self.indptr))
+
+    def weigh(self, resp):
+        """Have each group's responsibilities, or their factors, count as often as it does."""
+        if self.weight is not None:
+            with np.errstate(all="ignore"):  # behind the end of a list may be anything
+                resp[: len(self.local)] *= self._weights().astype(resp.dtype)[:, np.newaxis]
 
 
 class Admixture(Model):
@@ -187,6 +215,8 @@ class Admixture(Model):
         observation, documents, alpha = globals_.observation, globals_.documents, globals_.alpha
         track = globals_.track
         items = Items(chunk)
+        if items.weight is not None and (track is not None or documents.has_rest):
+            raise ValueError("documents have weights under Dirichlet priors and without moves only")
         level = documents.level(len(alpha))
         weights = observation.item_weights(
             items, globals_.table, level, items.counts.dtype, globals_.scratch.array
@@ -200,19 +230,20 @@ class Admixture(Model):
             start=None if chunk.start is None else chunk.start.toarray(),
             want_mass=globals_.keeps_local or documents.learn or track is not None,
         )
+        items.weigh(resp)
         table, log_weights = _sum_items(items, index, resp, weights[0])
-        n_tokens = row_sums(items.indptr, items.counts)
-        totals = report.sum(axis=0)
-        gains = documents.gains(alpha, mass, n_tokens)
+        n_tokens = items.n_tokens()
+        totals = items.sum(report)
+        gains = documents.gains(alpha, mass, n_tokens, items.weight)
         length = length_bound(documents.prior_mass(alpha), n_tokens)
         base = observation.item_base(items)
         scalars = {
             "n_samples": float(len(n_tokens)),
-            "n_tokens": float(n_tokens.sum()),
-            "weights": float(totals[0] + length.sum()),
+            "n_tokens": float(items.sum(n_tokens)),
+            "weights": float(totals[0] + items.sum(length)),
             # Bounds of documents hold the items' log-weights under these globals, which go.
             "entropy": totals[1] - log_weights,
-            "base": 0.0 if base is None else float(items.counts @ base[items.local]),
+            "base": 0.0 if base is None else items.base(base),
             "n_local_iter": totals[2],
             "restarts_proposed": totals[3],
             "restarts_accepted": totals[4],

@@ -138,7 +138,7 @@ class DirichletDocuments:
         """
         return alpha.sum()
 
-    def gains(self, alpha, mass, n_tokens):
+    def gains(self, alpha, mass, n_tokens, weight=None):
         """Sum over documents what :meth:`improved` needs of them; zeros if nothing is learned.
 
         Parameters
@@ -149,6 +149,8 @@ class DirichletDocuments:
             Topic counts, or expected ones.
         n_tokens : ndarray of shape (n_documents,)
             The documents' lengths.
+        weight : ndarray of shape (n_documents,), default=None
+            How often each document counts; None for once.
 
         Returns
         -------
@@ -158,7 +160,8 @@ class DirichletDocuments:
         if not self.learn:
             return np.zeros(len(alpha)), 0.0
         held = np.nonzero(mass)
-        return prior_gains(alpha, held[1], mass[held], n_tokens)
+        given = alpha, held[1], mass[held], n_tokens
+        return prior_gains(*given) if weight is None else prior_gains(*given, weight, held[0])
 
     def improved(self, learned, report, rate=1.0):
         """Improve what is learned, after a pass or a batch of which `report` has the sums.
@@ -269,7 +272,7 @@ class DirichletDocuments:
         )
 
 
-def prior_gains(alpha, topics, mass, n_tokens):
+def prior_gains(alpha, topics, mass, n_tokens, weight=None, documents=None):
     """What a step of :func:`improved_prior` needs of some documents, as sums over them.
 
     Parameters
@@ -282,6 +285,10 @@ def prior_gains(alpha, topics, mass, n_tokens):
         The expected counts.
     n_tokens : ndarray of shape (n_documents,)
         Their sums over each document.
+    weight : ndarray of shape (n_documents,), default=None
+        How often each document counts; None for once.
+    documents : ndarray of shape (n_stored,), default=None
+        With weights, the documents of the expected counts.
 
     Returns
     -------
@@ -292,8 +299,10 @@ def prior_gains(alpha, topics, mass, n_tokens):
     """
     gain = psi(alpha[topics] + mass) - psi(alpha)[topics]
     total = alpha.sum()
-    length_gain = (psi(total + n_tokens) - psi(total)).sum()
-    return np.bincount(topics, gain, minlength=len(alpha)), float(length_gain)
+    length_gains = psi(total + n_tokens) - psi(total)
+    if weight is not None:
+        gain, length_gains = gain * weight[documents], length_gains * weight
+    return np.bincount(topics, gain, minlength=len(alpha)), float(length_gains.sum())
 
 
 def improved_prior(alpha, prior_gain, length_gain, rate=1.0):

@@ -296,6 +296,7 @@ class SampledAdmixture(Admixture):
         items = Items(chunk)
         lists = observation.item_lists(items, globals_.table)
         index, resp, mass = documents.sample(items, lists, alpha, chunk.numbers, key)
+        items.weigh(resp)
         *parts, _ = topic_stats.sum_by_word(
             items.ptr,
             items.occurrence,
@@ -307,8 +308,8 @@ class SampledAdmixture(Admixture):
         n_items = len(items.ptr) - 1
         rows = np.arange(n_items, dtype=np.int32)
         table = SparseTable(rows, *parts, (n_items, len(alpha)))
-        n_tokens = row_sums(items.indptr, items.counts)
-        gains = documents.gains(alpha, mass, n_tokens)
+        n_tokens = items.n_tokens()
+        gains = documents.gains(alpha, mass, n_tokens, items.weight)
         arrays = {
             "count": table.column_sums,
             "prior_gain": gains[0],
@@ -316,7 +317,7 @@ class SampledAdmixture(Admixture):
         }
         scalars = {
             "n_samples": float(len(n_tokens)),
-            "n_tokens": float(n_tokens.sum()),
+            "n_tokens": float(items.sum(n_tokens)),
             "length_gain": gains[1],
         }
         return SuffStats(arrays, globals_.axes, scalars), None

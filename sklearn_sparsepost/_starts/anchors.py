@@ -16,6 +16,7 @@ def anchor_words(
     n_projections=1000,
     max_iter=100,
     tol=1e-4,
+    weight=None,
     random_state=None,
 ):
     r"""Topics from anchor words: separable factorisation of word co-occurrences.
@@ -43,6 +44,8 @@ def anchor_words(
         The most iterations of accelerated projected gradient.
     tol : float, default=1e-4
         The iterations stop once no weight moves by more.
+    weight : ndarray of shape (n_samples,), default=None
+        How often each document counts; None for once.
     random_state : int or np.random.Generator
         Source of the projection.
 
@@ -58,11 +61,13 @@ def anchor_words(
     """
     rng = np.random.default_rng(random_state)
     X = helpers.canonical(X)
-    total = np.bincount(X.indices, X.data, minlength=X.shape[1])
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    total = np.bincount(X.indices, X.data * weight[helpers.row_of_entry(X)], minlength=X.shape[1])
     counts = np.zeros((X.shape[1], n_components))
     with single_blas():  # the bits may depend on the threads
-        rows, seen = _cooccurrence(X, n_projections, rng)
-        anchors = _find_anchors(rows, _candidates(X, seen, n_components, min_df), n_components)
+        rows, seen = _cooccurrence(X, weight, n_projections, rng)
+        candidates = _candidates(X, weight, seen, n_components, min_df)
+        anchors = _find_anchors(rows, candidates, n_components)
         if len(anchors):
             weights = _simplex_least_squares(rows, rows[anchors], max_iter, tol)
             counts[:, : len(anchors)] = weights * (total / weights.sum(axis=1))[:, None]
@@ -71,15 +76,15 @@ def anchor_words(
     return counts
 
 
-def _cooccurrence(X, n_projections, rng):
+def _cooccurrence(X, weight, n_projections, rng):
     """Row-normalised co-occurrences, float32, perhaps projected; and which words have any.
 
     Q = H'H - diag(h), H_dv = x_dv / sqrt(N_d (N_d - 1)), h_v = sum_d x_dv / (N_d (N_d - 1)): a
     token does not meet itself, which makes Q unbiased (Arora et al. 2013, supplement).
     """
     tokens = row_sums(X.indptr, X.data)
-    X, tokens = X[tokens >= 2], tokens[tokens >= 2]
-    scale = 1 / (tokens * (tokens - 1))
+    X, tokens, weight = X[tokens >= 2], tokens[tokens >= 2], weight[tokens >= 2]
+    scale = weight / (tokens * (tokens - 1))
     rows = helpers.row_of_entry(X)
     itself = np.bincount(X.indices, X.data * scale[rows], minlength=X.shape[1])
     H = sp.csr_array((X.data * np.sqrt(scale)[rows], X.indices, X.indptr), shape=X.shape)
@@ -104,11 +109,11 @@ def _cooccurrence(X, n_projections, rng):
     return Q, seen
 
 
-def _candidates(X, seen, n_components, min_df):
+def _candidates(X, weight, seen, n_components, min_df):
     """Words that may be anchors: those of enough documents."""
-    df = np.bincount(X.indices, minlength=X.shape[1])
+    df = np.bincount(X.indices, weight[helpers.row_of_entry(X)], minlength=X.shape[1])
     if min_df is None:
-        min_df = max(10, X.shape[0] // 1000)
+        min_df = max(10, weight.sum() // 1000)
     frequent = np.flatnonzero(seen & (df >= min_df))
     return frequent if len(frequent) >= n_components else np.flatnonzero(seen)
 

@@ -22,6 +22,7 @@ def bregman_kmeans_plusplus(
     n_refine=1,
     max_samples=50_000,
     n_scored=4000,
+    weight=None,
     random_state=None,
 ):
     r"""Hard clusters of documents by greedy k-means++ under the multinomial's Bregman divergence.
@@ -56,6 +57,8 @@ def bregman_kmeans_plusplus(
         all steps but the last.
     n_scored : int, default=4000
         The draws for a centre are compared on this many documents, drawn in proportion to length.
+    weight : ndarray of shape (n_samples,), default=None
+        How often each document counts; None for once.
     random_state : int or np.random.Generator
         Source of randomness.
 
@@ -78,15 +81,18 @@ def bregman_kmeans_plusplus(
     rng = np.random.default_rng(random_state)
     X = helpers.canonical(X)
     smoothing = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), X.shape[1])
-    sample = helpers.subset(X, max_samples, rng)
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    held = helpers.subset(np.arange(X.shape[0]), max_samples, rng)
+    sample = X if len(held) == X.shape[0] else X[held]
     if n_local_trials is None:
         n_local_trials = int(np.clip(MANY_TRIALS // max(sample.shape[0], 1) ** 2, 8, 256))
-    _, labels = _choose_centres(sample, n_clusters, smoothing, n_local_trials, n_scored, rng)
-    counts = _sum_by_label(sample, labels, n_clusters)
+    options = n_clusters, smoothing, n_local_trials, n_scored, rng
+    _, labels = _choose_centres(sample, weight[held], *options)
+    counts = _sum_by_label(sample, labels, n_clusters, weight[held])
     for step in range(n_refine):
-        documents = X if step == n_refine - 1 else sample
+        documents, of = (X, weight) if step == n_refine - 1 else (sample, weight[held])
         labels = nearest(documents, counts, smoothing)
-        counts = _sum_by_label(documents, labels, n_clusters)
+        counts = _sum_by_label(documents, labels, n_clusters, of)
     return labels, counts.T.tocsr().toarray()
 
 
@@ -125,20 +131,20 @@ class _Divergence:
         return self.constant + self.tokens * np.log(self.tokens + self.smoothing_total) - gain
 
 
-def _choose_centres(X, n_clusters, smoothing, n_trials, n_scored, rng):
+def _choose_centres(X, weight, n_clusters, smoothing, n_trials, n_scored, rng):
     """Greedy k-means++: rows of `X` for centres, all different, and the nearest to each row."""
     divergence = _Divergence(X, smoothing)
-    scored, importance = _scored_documents(divergence.tokens, n_scored, rng)
-    gains = _Gains(X, scored, importance, smoothing)
+    scored, importance = _scored_documents(weight * divergence.tokens, n_scored, rng)
+    gains = _Gains(X, scored, importance * weight[scored], smoothing)
     # A document gains nothing by becoming a centre if another is as good as itself: duplicates.
     floor = divergence.to_itself(X) + 1e-9 * (1 + divergence.tokens)
     # Before the first centre: the divergence to the whole corpus.
-    least = divergence(*_corpus_counts(X))
+    least = divergence(*_corpus_counts(X, weight))
     least[divergence.tokens == 0] = 0
     nearest, closest = np.zeros(X.shape[0], dtype=np.intp), np.full(X.shape[0], np.inf)
     centres = []
     while len(centres) < n_clusters and least.any():
-        best = gains.best_of(_draw(least, n_trials, rng), least)
+        best = gains.best_of(_draw(weight * least, n_trials, rng), least)
         distance = divergence(*_row(X, best))
         nearest[distance < closest] = len(centres)
         np.minimum(closest, distance, out=closest)
@@ -180,9 +186,9 @@ class _Gains:
         return best_centre(*self.static, excess, candidates[by_falling], self.most)
 
 
-def _corpus_counts(X):
+def _corpus_counts(X, weight):
     """Words of the corpus and their counts."""
-    counts = np.bincount(X.indices, X.data, minlength=X.shape[1])
+    counts = np.bincount(X.indices, X.data * weight[helpers.row_of_entry(X)], minlength=X.shape[1])
     words = np.flatnonzero(counts)
     return words, counts[words]
 
@@ -250,8 +256,8 @@ def sum_of_nearest(parts, counts, *, smoothing=0.03):
 
     Parameters
     ----------
-    parts : iterable of csr_matrix of shape (n_samples, n_features)
-        The documents.
+    parts : iterable of (csr_matrix of shape (n_samples, n_features), ndarray or None)
+        The documents, and how often each counts; None for once.
     counts : ndarray of shape (n_features, n_clusters)
         The words' counts in each cluster, as :func:`bregman_kmeans_plusplus` returns them.
     smoothing : float, default=0.03
@@ -266,9 +272,10 @@ def sum_of_nearest(parts, counts, *, smoothing=0.03):
     clusters = sp.csr_array(counts.T)
     smoothing = np.full(n_features, smoothing)
     total = np.zeros((n_features, n_clusters))
-    for part in parts:
+    for part, weight in parts:
         X = helpers.canonical(part)
-        found = _sum_by_label(X, nearest(X, clusters, smoothing), n_clusters)
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        found = _sum_by_label(X, nearest(X, clusters, smoothing), n_clusters, weight)
         total[found.indices, helpers.row_of_entry(found)] += found.data
     return total
 
@@ -283,8 +290,8 @@ def _log_topics(counts, smoothing):
     return table
 
 
-def _sum_by_label(X, labels, n_clusters):
+def _sum_by_label(X, labels, n_clusters, weight):
     """Counts of words in clusters, CSR of shape (n_clusters, n_features)."""
     n = X.shape[0]
-    member = sp.csr_array((np.ones(n), (labels, np.arange(n))), shape=(n_clusters, n))
+    member = sp.csr_array((weight, (labels, np.arange(n))), shape=(n_clusters, n))
     return sp.csr_array(member @ X)

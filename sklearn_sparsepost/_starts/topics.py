@@ -5,12 +5,12 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsepost._checks import MOST_COUNT, number_array
-from sklearn_sparsepost._run.chunks import deal_units, make_chunk
+from sklearn_sparsepost._run.chunks import deal_units, make_chunk, row_sums
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts import anchors, bregman, helpers
 
 
-def first_counts(X, n_components, init, prior, dtype, rng):
+def first_counts(X, n_components, init, prior, dtype, rng, weight=None):
     """Expected counts that the first topics stand for.
 
     Parameters
@@ -27,6 +27,8 @@ def first_counts(X, n_components, init, prior, dtype, rng):
         Type to compute in.
     rng : numpy.random.Generator
         Source of randomness.
+    weight : ndarray of shape (n_samples,), default=None
+        How often each document counts; None for once.
 
     Returns
     -------
@@ -35,20 +37,21 @@ def first_counts(X, n_components, init, prior, dtype, rng):
     """
     K, n_features = n_components, X.shape[1]
     if not isinstance(init, str):
-        return _counts_of_array(X, K, init, prior)
+        return _counts_of_array(X, K, init, prior, weight)
     if init == "random":
         noise = _random_topics(n_features, K, rng)
         counts = np.maximum(noise - np.broadcast_to(prior, (K, n_features)).T, 0)
     else:
         parts = _start_parts(X, rng)
-        sample = _read_part(X, parts[0], dtype)
+        sample, held = _read_part(X, parts[0], dtype, weight)
         if init == "anchor":
-            share = sample.shape[0] / X.shape[0]
-            counts = anchors.anchor_words(sample, K, random_state=rng) / share
+            share = sample.shape[0] / X.shape[0] if weight is None else held.sum() / weight.sum()
+            counts = anchors.anchor_words(sample, K, weight=held, random_state=rng) / share
         else:
-            counts = bregman.bregman_kmeans_plusplus(sample, K, random_state=rng)[1]
+            found = bregman.bregman_kmeans_plusplus(sample, K, weight=held, random_state=rng)
+            counts = found[1]
             if len(parts) > 1:  # the words that the sample lacks matter as much as its own
-                every = (_read_part(X, runs, dtype) for runs in parts)
+                every = (_read_part(X, runs, dtype, weight) for runs in parts)
                 counts = bregman.sum_of_nearest(every, counts)
     return _ordered_as(counts, prior) if prior.ndim == 2 else counts
 
@@ -73,11 +76,14 @@ def _random_topics(n_features, n_components, rng):
     return rng.gamma(100.0, 0.01, size=(n_features, n_components))
 
 
-def _counts_of_array(X, n_components, init, prior):
+def _counts_of_array(X, n_components, init, prior, weight):
     shape = (n_components, X.shape[1])
     start = number_array(init, "init", {"topics x words": shape}, 0, MOST_COUNT)
     if np.allclose(start.sum(axis=1), 1):
-        return np.ascontiguousarray(start.T) * (X.data.sum(dtype=np.float64) / len(start))
+        total = X.data.sum(dtype=np.float64)
+        if weight is not None:
+            total = weight @ row_sums(X.indptr, X.data)
+        return np.ascontiguousarray(start.T) * (total / len(start))
     return np.maximum(start - np.broadcast_to(prior, shape), 0).T.copy()
 
 
@@ -101,8 +107,8 @@ def _start_parts(X, rng):
     return deal_units(X.shape[0], min(-(-X.nnz // helpers.START_SIZE), X.shape[0]), rng)
 
 
-def _read_part(X, runs, dtype):
-    """Some rows of the corpus as a matrix in memory."""
-    chunk = make_chunk(X, runs, dtype)
+def _read_part(X, runs, dtype, weight):
+    """Some rows of the corpus as a matrix in memory, and their weights or None."""
+    chunk = make_chunk(X, runs, dtype, weight)
     shape = (chunk.n_rows, X.shape[1])
-    return sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=shape)
+    return sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=shape), chunk.weight

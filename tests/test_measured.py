@@ -1,0 +1,71 @@
+"""Figures in the prose of the pages are those of the benchmarks' results."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FIGURE = re.compile(r":measured:`([^`]+)`")
+
+
+@pytest.fixture(scope="module")
+def figures():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        yield importlib.import_module("figures")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def results(figures):
+    return figures.Results()
+
+
+def pages():
+    found = [
+        *sorted((ROOT / "doc").glob("*.rst")),
+        *sorted((ROOT / "doc/user_guide").glob("*.rst")),
+    ]
+    return [page for page in found if FIGURE.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_every_figure_has_a_result(page, figures, results):
+    for text in FIGURE.findall(page.read_text(encoding="utf-8")):
+        assert "nan" not in figures.measured(re.sub(r"\s+", " ", text), results), text
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_no_score_is_written_by_hand(page):
+    text = FIGURE.sub("", page.read_text(encoding="utf-8"))
+    assert not re.findall(r"(?<![\w.])-\d\.\d{3}\b", text)
+
+
+def test_pages_with_tables_have_figures():
+    assert {"index", "performance", "alias_lda", "choosing"} <= {page.stem for page in pages()}
+
+
+def test_a_key_that_is_not_there_is_an_error(figures, results):
+    with pytest.raises(KeyError, match="there is no result 'curves/kos-50/L=9'"):
+        figures.measured('score("curves/kos-50/L=9") | .3f', results)
+    with pytest.raises(KeyError, match="there is no result"):
+        figures.measured('value("transform/kos-50/transform", "mean_l1") | .3f', results)
+
+
+def test_figures_are_what_was_stored(figures, results):
+    key = "curves/newsgroups20-200/sklearn batch"
+    points = results._record[key]["checkpoints"]
+    assert results.score(key) == points[-1]["score"]
+    assert results.seconds(key) == points[-1]["seconds"]
+    assert results.score(key, passes=1) == points[0]["score"]
+    assert results.best(key) == max(point["score"] for point in points)
+    level = results.score(key)
+    assert results.time_to("curves/newsgroups20-200/L=8", level) < results.seconds(key)
+    assert (
+        figures.measured(f'seconds("{key}") / 60 | .1f', results)
+        == f"{points[-1]['seconds'] / 60:.1f}"
+    )
