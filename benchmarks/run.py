@@ -447,10 +447,12 @@ def correlated(quick=False):
     for k in (10, 20) if quick else (50, 100, 200, 400, 1000):
         for label, options in (("full", {}), ("factor", factors)):
             add("ctm sweeps", "kos", k, label, options=options, passes=6, score="none")
-    for threads in (1, 2):
-        for label, options in (("full", {}), ("factor", factors)):
-            spec = {"options": options, "threads": threads, "passes": 12, "score": "none"}
-            add(f"ctm threads, {label}", *plan[-1], f"{threads}", **spec)
+    for label, options in (("full", {}), ("factor", factors)):
+        for repeat in range(3):
+            for threads in (1, 2):
+                spec = {"options": options, "threads": threads, "passes": 12, "score": "none"}
+                key = f"{threads}#{repeat}" if repeat else f"{threads}"
+                add(f"ctm threads, {label}", *plan[-1], key, **spec)
 
     for corpus, k in plan[:1] if quick else [("kos", 100), ("newsgroups20", 100)]:
         add("logits", corpus, k, "full", kind="logits", passes=10 if quick else 1000, threads=2)
@@ -476,6 +478,7 @@ def correlated(quick=False):
     corpus, k = ("kos", 20) if quick else ("arxiv300k", 500)
     options = {**factors, "mapped": True, "max_iter": 20}
     spec = {"options": options, "threads": 2, "passes": 3 if quick else 20, "score": "none"}
+    spec["tree"] = (3, 6) if quick else (12, 48)
     add("arxiv", corpus, k, "GibbsCTM, factor, mapped", **spec)
     return found
 

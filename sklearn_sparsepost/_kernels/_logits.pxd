@@ -20,6 +20,7 @@ from libc.math cimport exp, expm1, log, sqrt
 from sklearn_sparsepost._kernels._draws cimport (
     Draws, draw_exponential, draw_normal, draw_normal_below, draw_polya_gamma,
 )
+from sklearn_sparsepost._kernels._math cimport exp_nonpos
 from sklearn_sparsepost._kernels._scratch cimport take
 
 cdef enum:
@@ -33,8 +34,9 @@ cdef struct Gaussian:  # the prior of logits
     int n_factors
     bint full
     const double *mean
-    const double *precision  # full: of the components, K x K; else 1 / psi
+    const double *precision  # full: of the components, K x K
     const double *loadings  # K x n_factors, F
+    const double *scale  # of a component given the others: 1 / sqrt(its precision)
     const double *gain  # n_factors x K: what deviations say of the factors
     const double *spread  # lower triangular root of the factors' variance, or, if full, of Sigma
 
@@ -56,17 +58,18 @@ cdef struct Document:  # one at a time, of a thread
 cdef inline object point_to(Gaussian *prior, arrays):
     """Have a prior of logits point to its arrays, in double precision, which must outlive it.
 
-    They are `mean` of shape (n_topics,), `precision` of shape (n_topics, n_topics) or
-    (1, n_topics),
-    `loadings` of shape (n_topics, n_factors), `gain` of shape (n_factors, n_topics), and `spread`,
-    which is square: see the fields.
+    They are `mean` of shape (n_topics,), `precision` of shape (n_topics, n_topics), or empty if
+    the covariance has factors, `loadings` of shape (n_topics, n_factors), `scale` of shape
+    (n_topics,), `gain` of shape (n_factors, n_topics), and `spread`, which is square: see the
+    fields.
     """
-    cdef const double[::1] mean = arrays[0]
-    cdef const double[:, ::1] precision = arrays[1], loadings = arrays[2], gain = arrays[3]
-    cdef const double[:, ::1] spread = arrays[4]
+    cdef const double[::1] mean = arrays[0], scale = arrays[3]
+    cdef const double[:, ::1] precision = arrays[1], loadings = arrays[2], gain = arrays[4]
+    cdef const double[:, ::1] spread = arrays[5]
     cdef int r = <int>loadings.shape[1]
     prior.K, prior.n_factors, prior.full = <int>mean.shape[0], r, precision.shape[0] > 1
-    prior.mean, prior.precision = &mean[0], &precision[0, 0]
+    prior.mean, prior.scale = &mean[0], &scale[0]
+    prior.precision = &precision[0, 0] if prior.full else NULL
     prior.loadings = &loadings[0, 0] if r else NULL
     prior.gain = &gain[0, 0] if r else NULL
     prior.spread = &spread[0, 0] if spread.shape[0] else NULL
@@ -94,7 +97,7 @@ cdef inline void weigh_topics(Document *doc) noexcept nogil:
     for k in range(doc.K):
         doc.shift = doc.eta[k] if doc.eta[k] > doc.shift else doc.shift
     for k in range(doc.K):
-        doc.weight[k] = exp(doc.eta[k] - doc.shift)
+        doc.weight[k] = exp_nonpos(doc.eta[k] - doc.shift)
         doc.total += doc.weight[k]
     doc.largest = doc.total
 
@@ -118,36 +121,42 @@ cdef inline bint takes_slice(int sampler, double count, double n_tokens) noexcep
     return count == 0 or count * count * 2 * log(n_tokens / (count + 0.5) + 1) < n_tokens
 
 
-cdef inline double _draw_logit(
-    Document *doc, int k, double mean, double precision, int sampler
-) noexcept nogil:
-    """A component given all others: `mean` and `precision` are of its prior given these."""
-    cdef double count = doc.count[k], n = doc.n_tokens, rest = _rest(doc, k), bound, w, scale
-    if n <= 0 or rest <= 0:  # tokens say nothing of it
-        return mean + draw_normal(&doc.draws) / sqrt(precision)
-    if takes_slice(sampler, count, n):
-        bound = expm1(draw_exponential(&doc.draws) / n)
-        bound = doc.shift + log(doc.weight[k] + (doc.weight[k] + rest) * bound)
-        scale = 1 / sqrt(precision)
-        return draw_normal_below(&doc.draws, mean + count / precision, scale, bound)
-    rest = doc.shift + log(rest)
-    w = draw_polya_gamma(&doc.draws, n, doc.eta[k] - rest)
-    scale = 1 / (precision + w)
-    mean = (precision * mean + count - 0.5 * n + w * rest) * scale
-    return mean + sqrt(scale) * draw_normal(&doc.draws)
-
-
-cdef inline void _set_logit(Document *doc, int k, double value) noexcept nogil:
-    """Move a component."""
-    cdef double weight
+cdef inline void _set_logit(Document *doc, int k, double value, double weight) noexcept nogil:
+    """Move a component to a value whose weight is known."""
     doc.eta[k] = value
     if value - doc.shift > MOST_RISE:
         weigh_topics(doc)
         return
-    weight = exp(value - doc.shift)
     doc.total += weight - doc.weight[k]
     doc.weight[k] = weight
     doc.largest = doc.total if doc.total > doc.largest else doc.largest
+
+
+cdef inline void _draw_logit(
+    Document *doc, int k, double mean, double scale, int sampler
+) noexcept nogil:
+    """Draw a component given all others: `mean` and `scale` are of its prior given these."""
+    cdef double count = doc.count[k], n = doc.n_tokens, rest = _rest(doc, k)
+    cdef double value, weight, most, w, variance = scale * scale
+    if n <= 0 or rest <= 0:  # tokens say nothing of it
+        value = mean + scale * draw_normal(&doc.draws)
+    elif takes_slice(sampler, count, n):
+        most = doc.weight[k]
+        most += (most + rest) * expm1(draw_exponential(&doc.draws) / n)
+        mean += count * variance
+        value = mean + scale * draw_normal(&doc.draws)
+        weight = exp(value - doc.shift)
+        if weight <= most:  # mostly it is, which spares the log
+            _set_logit(doc, k, value, weight)
+            return
+        value = draw_normal_below(&doc.draws, mean, scale, doc.shift + log(most))
+    else:
+        rest = doc.shift + log(rest)
+        w = draw_polya_gamma(&doc.draws, n, doc.eta[k] - rest)
+        weight = 1 / (1 + variance * w)
+        mean = (mean + variance * (count - 0.5 * n + w * rest)) * weight
+        value = mean + scale * sqrt(weight) * draw_normal(&doc.draws)
+    _set_logit(doc, k, value, exp(value - doc.shift))
 
 
 cdef inline void _draw_factors(Document *doc, const Gaussian *prior) noexcept nogil:
@@ -194,13 +203,13 @@ cdef inline void sweep_logits(
                 row, mean = prior.loadings + <Py_ssize_t>k * r, prior.mean[k]
                 for i in range(r):
                     mean += row[i] * doc.factor[i]
-                _set_logit(doc, k, _draw_logit(doc, k, mean, prior.precision[k], sampler))
+                _draw_logit(doc, k, mean, prior.scale[k], sampler)
             continue
         for k in range(K):
             row = prior.precision + <Py_ssize_t>k * K
-            mean = doc.eta[k] - doc.product[k] / row[k]
             change = -doc.eta[k]
-            _set_logit(doc, k, _draw_logit(doc, k, mean, row[k], sampler))
+            mean = doc.eta[k] - doc.product[k] * prior.scale[k] * prior.scale[k]
+            _draw_logit(doc, k, mean, prior.scale[k], sampler)
             change += doc.eta[k]
             for i in range(K):
                 doc.product[i] += change * row[i]
@@ -218,4 +227,4 @@ cdef inline void draw_prior(Document *doc, const Gaussian *prior) noexcept nogil
         for i in range(k + 1 if prior.full else r):
             doc.eta[k] += row[i] * doc.noise[i]
         if not prior.full:
-            doc.eta[k] += draw_normal(&doc.draws) / sqrt(prior.precision[k])
+            doc.eta[k] += draw_normal(&doc.draws) * prior.scale[k]
