@@ -431,7 +431,7 @@ def correlated(quick=False):
             ("full", {}),
             ("factor", factors),
             ("diag", {"covariance_type": "diag"}),
-            ("full, Polya-Gamma", {"logit_sampler": "polya-gamma"}),
+            ("Polya-Gamma", {"logit_sampler": "polya-gamma"}),
         ):
             add("completion", corpus, k, label, options=options, **spec)
 

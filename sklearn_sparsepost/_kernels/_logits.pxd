@@ -10,15 +10,16 @@ with m and v of the prior given the other components (Eq. 2). Two auxiliary vari
 * a Polya-Gamma variable w ~ PG(N, eta_k - log r): it is normal then, of precision 1 / v + w
   (section 3.2);
 * a slice: u uniform below (exp(eta_k) + r)^-N bounds eta_k, and what is left is N(m + v C, v)
-  truncated there. Its steps are the longer ones where C is small, as it is for most topics.
+  truncated there. Its steps are the longer ones where C is small, as it is for most topics. What is
+  drawn first is a number without a bound; mostly it is seen to be below any that matters.
 
 With Sigma = F F' + diag(psi) and factors f ~ N(0, I), eta = mean + F f + noise: given f the
 components are independent a priori, so that a sweep costs K r multiplications instead of K^2.
 """
-from libc.math cimport exp, expm1, log, sqrt
+from libc.math cimport exp, expm1, log, log1p, sqrt
 
 from sklearn_sparsepost._kernels._draws cimport (
-    Draws, draw_exponential, draw_normal, draw_normal_below, draw_polya_gamma,
+    Draws, draw_normal, draw_normal_below, draw_polya_gamma, draw_uniform,
 )
 from sklearn_sparsepost._kernels._math cimport exp_nonpos
 from sklearn_sparsepost._kernels._scratch cimport take
@@ -107,6 +108,8 @@ cdef inline double _rest(Document *doc, int k) noexcept nogil:
     cdef double rest = doc.total - doc.weight[k]
     cdef int j
     if rest < 1e-8 * doc.largest:  # of a difference little would be left
+        if doc.total < 1e-100:  # all are far below what was the largest
+            weigh_topics(doc)
         rest = 0
         for j in range(doc.K):
             rest += doc.weight[j] if j != k else 0
@@ -137,19 +140,25 @@ cdef inline void _draw_logit(
 ) noexcept nogil:
     """Draw a component given all others: `mean` and `scale` are of its prior given these."""
     cdef double count = doc.count[k], n = doc.n_tokens, rest = _rest(doc, k)
-    cdef double value, weight, most, w, variance = scale * scale
+    cdef double value, weight, rise, u, w, variance = scale * scale
     if n <= 0 or rest <= 0:  # tokens say nothing of it
         value = mean + scale * draw_normal(&doc.draws)
     elif takes_slice(sampler, count, n):
-        most = doc.weight[k]
-        most += (most + rest) * expm1(draw_exponential(&doc.draws) / n)
         mean += count * variance
         value = mean + scale * draw_normal(&doc.draws)
         weight = exp(value - doc.shift)
-        if weight <= most:  # mostly it is, which spares the log
-            _set_logit(doc, k, value, weight)
-            return
-        value = draw_normal_below(&doc.draws, mean, scale, doc.shift + log(most))
+        rise = weight - doc.weight[k]
+        if rise > 0:  # else it is below every bound
+            u = draw_uniform(&doc.draws)
+            rest += doc.weight[k]
+            if u * rest < n * rise:  # else the bound is above: (1 + x)^-n >= 1 - n x
+                u = expm1(-log1p(-u) / n) * rest
+                if u < rise:
+                    u = doc.shift + log(doc.weight[k] + u)
+                    value = draw_normal_below(&doc.draws, mean, scale, u)
+                    weight = exp(value - doc.shift)
+        _set_logit(doc, k, value, weight)
+        return
     else:
         rest = doc.shift + log(rest)
         w = draw_polya_gamma(&doc.draws, n, doc.eta[k] - rest)
