@@ -7,10 +7,10 @@ from runs import read
 def _completion(name, labels, table):
     """The model's own predictions from ever fewer words."""
     shares = sorted(next(iter(labels.values()))["own"], key=float, reverse=True)
-    header = ["model", "training (s)", "judge", *(f"{float(share):.0%} seen" for share in shares)]
+    header = ["model", "sweeps", "judge", *(f"{float(share):.0%} seen" for share in shares)]
     rows = []
     for label, found in labels.items():
-        told = [f"{found['seconds']:.0f}", f"{found['judge']:.3f}"]
+        told = [str(found["spec"]["passes"]), f"{found['judge']:.3f}"]
         rows.append([label, *told, *(f"{found['own'][share]:.3f}" for share in shares)])
         if "sampled" in found:
             values = (f"{found['sampled'][share]:.3f}" for share in shares)
@@ -109,9 +109,7 @@ def _large(runs, table):
             "the peak. The tree of its topics, cut at two heights: clusters, how many topics they "
             "hold, and the finer clusters within."
         )
-        rows = [
-            [words, str(n), "; ".join(finer)] for words, n, finer in result["tree"]["clusters"]
-        ]
+        rows = [[words, str(n), "; ".join(finer)] for words, n, finer in result["tree"]["clusters"]]
         header = ["cluster", "topics", "finer clusters"]
         tables.append(table(f"Tree of topics: {corpus}, {k} topics", note, header, rows))
     return tables
@@ -139,12 +137,12 @@ def _figures(runs, table):
         ("ctm over priors", "Over the prior's strength (Fig. 6c)"),
     ):
         rows = [
-            [name, label, f"{result['seconds']:.0f}", f"{result['own']['0.8']:.3f}"]
+            [name, label, *(f"{result['own'][share]:.3f}" for share in ("0.8", "0.2"))]
             for name, labels in _grouped(runs, experiment, "own").items()
             for label, result in labels.items()
         ]
         if rows:
-            header = ["corpus and topics", "setting", "seconds", "80% seen"]
+            header = ["corpus and topics", "setting", "80% seen", "20% seen"]
             tables.append(table(title, "Own completion, nats a token.", header, rows))
     for name, labels in read(runs, "ctm over steps").items():
         rows = [
