@@ -651,12 +651,12 @@ def main():
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
     (guide / GUIDE.name).write_text(rst(tables, record))
     (guide / LOCAL_STEPS.name).write_text(rst(local_steps, record))
-    (guide / CORRELATED.name).write_text(rst(correlated, record))
+    tree = draw_tree(record["runs"], folder / "topic_tree.png")
+    (guide / CORRELATED.name).write_text(rst(correlated, record) + tree)
     (guide / TOPICS_FOUND.name).write_text(rst(found, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")
     draw_mixtures(record["runs"], folder / "mixtures_against_time.png")
-    draw_tree(record["runs"], folder / "topic_tree.png")
     for key, result in record["runs"].items():
         if "error" in result:
             print(f"{key} failed: {result['error']}")

@@ -184,13 +184,26 @@ def correlated_tables(runs, table):
 
 
 def draw_tree(runs, path):
-    """The tree of a large corpus's topics, from its clusters on."""
+    """Draw the tree of a large corpus's topics, from its clusters on.
+
+    Parameters
+    ----------
+    runs : dict
+        Results by key.
+    path : Path
+        Of the picture.
+
+    Returns
+    -------
+    text : str
+        What shows the picture in the user guide; nothing if there is no tree.
+    """
     import matplotlib.pyplot as plt
     from scipy.cluster.hierarchy import dendrogram
 
     trees = [run["tree"] for key, run in runs.items() if key.startswith("arxiv/") and "tree" in run]
     if not trees:
-        return
+        return ""
     linkage = np.array(trees[0]["linkage"])
     n_clusters = len(trees[0]["clusters"])
     labels = [words for _, _, finer in trees[0]["clusters"] for words in finer]
@@ -208,3 +221,8 @@ def draw_tree(runs, path):
     ax.set_xlabel("1 - correlation")
     ax.spines[["top", "right", "left"]].set_visible(False)
     fig.savefig(path, dpi=110)
+    return (
+        f"\n.. figure:: ../../benchmarks/results/{path.name}\n"
+        f"   :alt: A tree of {len(linkage) + 1} topics, cut into {len(labels)} clusters.\n\n"
+        f"   The same tree above its {len(labels)} finer clusters, in {n_clusters} colours.\n"
+    )

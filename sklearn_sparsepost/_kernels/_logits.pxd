@@ -135,36 +135,47 @@ cdef inline void _set_logit(Document *doc, int k, double value, double weight) n
     doc.largest = doc.total if doc.total > doc.largest else doc.largest
 
 
+cdef inline double _draw_slice(
+    Document *doc, int k, double rest, double mean, double scale, double *weight
+) noexcept nogil:
+    """A component from a normal distribution, cut off where a random bound is; and its weight.
+
+    The weights' total may rise to itself times (1 - u)^(-1 / N), u uniform.
+    """
+    cdef double value = mean + scale * draw_normal(&doc.draws), total = rest + doc.weight[k]
+    cdef double u, rise, most
+    weight[0] = exp(value - doc.shift)
+    rise = weight[0] - doc.weight[k]
+    if rise <= 0:  # below every bound
+        return value
+    u = draw_uniform(&doc.draws)
+    if doc.n_tokens * rise <= u * total:  # below this one, as (1 + x)^-N >= 1 - N x
+        return value
+    most = total * expm1(-log1p(-u) / doc.n_tokens)
+    if rise > most:
+        value = doc.shift + log(doc.weight[k] + most)
+        value = draw_normal_below(&doc.draws, mean, scale, value)
+        weight[0] = exp(value - doc.shift)
+    return value
+
+
 cdef inline void _draw_logit(
     Document *doc, int k, double mean, double scale, int sampler
 ) noexcept nogil:
     """Draw a component given all others: `mean` and `scale` are of its prior given these."""
     cdef double count = doc.count[k], n = doc.n_tokens, rest = _rest(doc, k)
-    cdef double value, weight, rise, u, w, variance = scale * scale
-    if n <= 0 or rest <= 0:  # tokens say nothing of it
-        value = mean + scale * draw_normal(&doc.draws)
-    elif takes_slice(sampler, count, n):
-        mean += count * variance
-        value = mean + scale * draw_normal(&doc.draws)
-        weight = exp(value - doc.shift)
-        rise = weight - doc.weight[k]
-        if rise > 0:  # else it is below every bound
-            u = draw_uniform(&doc.draws)
-            rest += doc.weight[k]
-            if u * rest < n * rise:  # else the bound is above: (1 + x)^-n >= 1 - n x
-                u = expm1(-log1p(-u) / n) * rest
-                if u < rise:
-                    u = doc.shift + log(doc.weight[k] + u)
-                    value = draw_normal_below(&doc.draws, mean, scale, u)
-                    weight = exp(value - doc.shift)
+    cdef double variance = scale * scale, value, weight, w, share
+    if n > 0 and rest > 0 and takes_slice(sampler, count, n):
+        value = _draw_slice(doc, k, rest, mean + count * variance, scale, &weight)
         _set_logit(doc, k, value, weight)
         return
-    else:
+    if n > 0 and rest > 0:  # else tokens say nothing of it
         rest = doc.shift + log(rest)
         w = draw_polya_gamma(&doc.draws, n, doc.eta[k] - rest)
-        weight = 1 / (1 + variance * w)
-        mean = (mean + variance * (count - 0.5 * n + w * rest)) * weight
-        value = mean + scale * sqrt(weight) * draw_normal(&doc.draws)
+        share = 1 / (1 + variance * w)  # of the prior in the precision
+        mean = (mean + variance * (count - 0.5 * n + w * rest)) * share
+        scale *= sqrt(share)
+    value = mean + scale * draw_normal(&doc.draws)
     _set_logit(doc, k, value, exp(value - doc.shift))
 
 
