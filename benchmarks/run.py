@@ -435,11 +435,10 @@ def correlated(quick=False):
         ):
             add("completion", corpus, k, label, options=options, **spec)
 
-    # There is time for hundreds of sweeps, of which the first hundred are not as good.
-    budget, late = (2, {}) if quick else (60, {"burn_in": 150})
+    budget = 2 if quick else 60
     for label, method, options in (
-        ("GibbsCTM", "gibbsctm", late),
-        ("AliasLDA", "aliaslda", {**learned, **late}),
+        ("GibbsCTM", "gibbsctm", {}),
+        ("AliasLDA", "aliaslda", learned),
         ("SparseLDA", "sparsepost", learned),
         ("tomotopy, correlated", "tomotopy_ctm", {}),
     ):
