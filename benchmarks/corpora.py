@@ -89,6 +89,12 @@ def load(name):
     return judge().train_test(X, N_TEST[name], seed=0)
 
 
+def words(name):
+    """The words of a corpus, `<folder>/<name>/vocab.txt`, one a line."""
+    folder = _folder("SPARSEPOST_DATA", "data", f"{name}/vocab.txt") / name
+    return (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
 def _photographs(part):
     """Grey photographs `bsds500/<part>/*.jpg`, in [0, 1], one after another."""
     from PIL import Image

@@ -63,6 +63,7 @@ def curve(
     own_score=False,
     coherent=False,
     share=1,
+    tree=(),
     **limits,
 ):
     """Train one method and note time, passes and score at checkpoints.
@@ -83,6 +84,8 @@ def curve(
         Whether to compute the coherence of the topics that are there in the end.
     share : int, default=1
         One in how many training documents to take, from the first on.
+    tree : sequence of int, default=()
+        Numbers of clusters to cut a tree of the topics into, two of them, the smaller one first.
     **limits
         `budget`, `passes`, `at_least` of the clock.
 
@@ -116,7 +119,27 @@ def curve(
             measure: float(coherence(model.components_, X, measure=measure).mean())
             for measure in ("npmi", "umass")
         }
+    if tree:
+        result["tree"] = _clusters(model, corpora.words(corpus), *tree)
     return result
+
+
+def _clusters(model, words, n_clusters, n_finer):
+    """Words, number of topics, and words of finer clusters, of clusters of correlated topics."""
+    found = model.topic_tree(feature_names=words)
+    coarse, fine = found.cut(n_clusters), found.cut(n_finer)
+    finer = found.cluster_labels(n_finer)
+    return {
+        "linkage": found.linkage.tolist(),
+        "clusters": [
+            [
+                label,
+                int((coarse == c).sum()),
+                [finer[f] for f in np.unique(fine[coarse == c])],
+            ]
+            for c, label in enumerate(found.cluster_labels(n_clusters))
+        ],
+    }
 
 
 def bars(corpus, n_topics, *, seeds=5, options=None, threads=1):

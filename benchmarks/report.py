@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from report_correlated import correlated_tables
+from report_correlated import correlated_tables, draw_tree
 from report_local_steps import local_step_tables
 from report_mixture_starts import mixture_start_tables
 from report_topics_found import topics_found_tables
@@ -20,6 +20,7 @@ from runs import read
 HERE = Path(__file__).resolve().parent
 GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
 LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
+CORRELATED = GUIDE.with_name("_correlated_tables.rst")
 TOPICS_FOUND = GUIDE.with_name("_topics_found_tables.rst")
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
@@ -652,6 +653,8 @@ def main():
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
     (guide / GUIDE.name).write_text(rst(tables, record))
     (guide / LOCAL_STEPS.name).write_text(rst(local_steps, record))
+    tree = draw_tree(record["runs"], folder / "topic_tree.png")
+    (guide / CORRELATED.name).write_text(rst(correlated, record) + tree)
     (guide / TOPICS_FOUND.name).write_text(rst(found, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")

@@ -438,7 +438,7 @@ def correlated(quick=False):
             ("full", {}),
             ("factor", factors),
             ("diag", {"covariance_type": "diag"}),
-            ("full, Polya-Gamma", {"logit_sampler": "polya-gamma"}),
+            ("Polya-Gamma", {"logit_sampler": "polya-gamma"}),
         ):
             add("completion", corpus, k, label, options=options, **spec)
 
@@ -454,10 +454,12 @@ def correlated(quick=False):
     for k in (10, 20) if quick else (50, 100, 200, 400, 1000):
         for label, options in (("full", {}), ("factor", factors)):
             add("ctm sweeps", "kos", k, label, options=options, passes=6, score="none")
-    for threads in (1, 2):
-        for label, options in (("full", {}), ("factor", factors)):
-            spec = {"options": options, "threads": threads, "passes": 12, "score": "none"}
-            add(f"ctm threads, {label}", *plan[-1], f"{threads}", **spec)
+    for label, options in (("full", {}), ("factor", factors)):
+        for repeat in range(3):
+            for threads in (1, 2):
+                spec = {"options": options, "threads": threads, "passes": 12, "score": "none"}
+                key = f"{threads}#{repeat}" if repeat else f"{threads}"
+                add(f"ctm threads, {label}", *plan[-1], key, **spec)
 
     for corpus, k in plan[:1] if quick else [("kos", 100), ("newsgroups20", 100)]:
         add("logits", corpus, k, "full", kind="logits", passes=10 if quick else 1000, threads=2)
@@ -468,21 +470,22 @@ def correlated(quick=False):
     # Figures 5 and 6 of the paper: over topics; over sweeps and steps; over the prior.
     for k in (10, 20) if quick else (20, 40, 60, 80, 100):
         spec = {"kind": "completion", "passes": 4 if quick else 150}
-        add("ctm over topics", "kos" if quick else "nips", k, "full", **spec)
+        add("ctm over topics", "kos", k, "full", **spec)
     for steps in (1, 2) if quick else (1, 2, 4, 8, 16):
-        spec = {"options": {"n_logit_steps": steps}, "budget": 1 if quick else 40}
-        add("ctm over steps", "kos" if quick else "nips", few, f"{steps}", **spec)
+        spec = {"options": {"n_logit_steps": steps}, "budget": 1 if quick else 20}
+        add("ctm over steps", "kos", few, f"{steps}", **spec)
     for strength in (1, 256) if quick else (1, 4, 16, 64, 256, 1024):
         options = {
             "mean_precision_prior": strength,
             "degrees_of_freedom_prior": strength + few - 1,
         }
         spec = {"kind": "completion", "passes": 4 if quick else 150, "options": options}
-        add("ctm over priors", "kos" if quick else "nips", few, f"{strength}", **spec)
+        add("ctm over priors", "kos", few, f"{strength}", **spec)
 
     corpus, k = ("kos", 20) if quick else ("arxiv300k", 500)
     options = {**factors, "mapped": True, "max_iter": 20}
     spec = {"options": options, "threads": 2, "passes": 3 if quick else 20, "score": "none"}
+    spec["tree"] = (3, 6) if quick else (12, 48)
     add("arxiv", corpus, k, "GibbsCTM, factor, mapped", **spec)
     return found
 

@@ -117,7 +117,7 @@ class GibbsCTM(BaseSampledTopics):
     burn_in : int, default=None
         Sweeps before samples are averaged; by default half of `max_iter`.
 
-    sample_every : int, default=5
+    sample_every : int, default=2
         Every so many sweeps after `burn_in` counts, mean and covariance are added to the average.
 
     learn_every : int, default=5
@@ -270,7 +270,7 @@ class GibbsCTM(BaseSampledTopics):
         init="k-means++",
         max_iter=200,
         burn_in=None,
-        sample_every=5,
+        sample_every=2,
         learn_every=5,
         evaluate_every=10,
         memmap_folder=None,

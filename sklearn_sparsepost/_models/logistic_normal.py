@@ -94,7 +94,9 @@ class FullNormal:
         K = len(mean)
         self.mean = mean
         self.precision = np.ascontiguousarray(precision + precision.T) / 2
-        self.arrays = mean, self.precision, np.empty((K, 0)), np.empty((0, K)), np.empty((0, 0))
+        scale = 1 / np.sqrt(np.diag(self.precision))
+        none = np.empty((K, 0)), scale, np.empty((0, K)), np.empty((0, 0))
+        self.arrays = mean, self.precision, *none
 
     @property
     def covariance(self):
@@ -141,7 +143,7 @@ class FactorNormal:
         variance = np.linalg.inv(inner)
         gain = np.ascontiguousarray(variance @ scaled.T)
         spread = np.linalg.cholesky((variance + variance.T) / 2)
-        self.arrays = mean, 1 / noise[None], self.loadings, gain, spread
+        self.arrays = mean, np.empty((0, 0)), self.loadings, np.sqrt(noise), gain, spread
 
     @property
     def covariance(self):
@@ -333,7 +335,7 @@ class FactorCovariance:
         """
         loadings, noise = last.loadings, last.noise
         for _ in range(FACTOR_STEPS if self.n_factors else 1):
-            gain, spread = FactorNormal(mean, loadings, noise).arrays[3:]
+            gain, spread = FactorNormal(mean, loadings, noise).arrays[4:]
             onto = gain @ covariance
             loadings = np.linalg.solve(onto @ gain.T + spread @ spread.T, onto).T
             noise = np.diag(covariance) - np.einsum("kr,rk->k", loadings, onto)

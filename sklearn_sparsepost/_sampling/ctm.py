@@ -61,6 +61,11 @@ class CTMChain(lda.WordsChain):
         often = lda.DENSE if self.n_components <= FEW_TOPICS else lda.ALIASED
         return np.where(size > lda.FREQUENT, often, lda.LISTED).astype(np.int8)
 
+    @property
+    def has_tables(self):
+        """Whether there are words with alias tables, beside which documents need theirs."""
+        return bool((self.counts.arrays["words"]["kind"] == lda.ALIASED).any())
+
     def recount(self):
         """As for :class:`Chain`; the logits' distribution is found anew, too."""
         super().recount()
@@ -242,7 +247,7 @@ def sweep(chain, *, sampler, n_steps, n_mh_steps=2):
         chain.seed,
         number,
         chain.logits,
-        cycle=True,
+        cycle=chain.has_tables,
         fresh=lda.builds_tables(chain.n_passes),
         n_steps=n_mh_steps,
         n_threads=threads_for(lda.WORK_A_TOKEN * tokens.n_tokens + WORK_A_LOGIT * logits.size),
