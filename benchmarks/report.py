@@ -13,6 +13,7 @@ import numpy as np
 from report_correlated import correlated_tables
 from report_local_steps import local_step_tables
 from report_mixture_starts import mixture_start_tables
+from report_power_laws import power_law_tables
 from report_topics_found import topics_found_tables
 from runs import read
 
@@ -20,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
 LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
 TOPICS_FOUND = GUIDE.with_name("_topics_found_tables.rst")
+POWER_LAWS = GUIDE.with_name("_power_law_tables.rst")
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
 SKLEARN_PASSES = 10
@@ -644,13 +646,15 @@ def main():
     local_steps = local_step_tables(record["runs"], Table)
     correlated = correlated_tables(record["runs"], Table)
     found = topics_found_tables(record["runs"], Table)
-    every = [*tables, *local_steps, *correlated, *found]
+    power_laws = power_law_tables(record["runs"], Table)
+    every = [*tables, *local_steps, *correlated, *found, *power_laws]
     (folder / "tables.md").write_text(markdown(every, record))
     # Results of a trial do not belong in the documentation.
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
     (guide / GUIDE.name).write_text(rst(tables, record))
     (guide / LOCAL_STEPS.name).write_text(rst(local_steps, record))
     (guide / TOPICS_FOUND.name).write_text(rst(found, record))
+    (guide / POWER_LAWS.name).write_text(rst(power_laws, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")
     draw_mixtures(record["runs"], folder / "mixtures_against_time.png")
