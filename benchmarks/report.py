@@ -14,6 +14,7 @@ import numpy as np
 from report_correlated import correlated_tables, draw_tree
 from report_local_steps import local_step_tables
 from report_mixture_starts import mixture_start_tables
+from report_power_laws import power_law_tables
 from report_topics_found import topics_found_tables
 from runs import read
 
@@ -22,6 +23,7 @@ GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
 LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
 CORRELATED = GUIDE.with_name("_correlated_tables.rst")
 TOPICS_FOUND = GUIDE.with_name("_topics_found_tables.rst")
+POWER_LAWS = GUIDE.with_name("_power_law_tables.rst")
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
 SKLEARN_PASSES = 10
@@ -647,7 +649,8 @@ def main():
     local_steps = local_step_tables(record["runs"], Table)
     correlated = correlated_tables(record["runs"], Table)
     found = topics_found_tables(record["runs"], Table)
-    every = [*tables, *local_steps, *correlated, *found]
+    power_laws = power_law_tables(record["runs"], Table)
+    every = [*tables, *local_steps, *correlated, *found, *power_laws]
     (folder / "tables.md").write_text(markdown(every, record))
     # Results of a trial do not belong in the documentation.
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
@@ -656,6 +659,7 @@ def main():
     tree = draw_tree(record["runs"], folder / "topic_tree.png")
     (guide / CORRELATED.name).write_text(rst(correlated, record) + tree)
     (guide / TOPICS_FOUND.name).write_text(rst(found, record))
+    (guide / POWER_LAWS.name).write_text(rst(power_laws, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")
     draw_mixtures(record["runs"], folder / "mixtures_against_time.png")

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from sklearn_sparsepost._kernels import gibbs_lda as kernels
 from sklearn_sparsepost._run import threads
 from sklearn_sparsepost._sampling import lda
-from sklearn_sparsepost._sampling.tokens import Tokens, cut_evenly, deal_words
+from sklearn_sparsepost._sampling.tokens import Tokens, by_frequency, cut_evenly, deal_words
 
 SAMPLERS = ["dense", "sparse", "alias", "cycle"]
 PRIORS = [
@@ -216,6 +216,48 @@ def test_frequencies_are_the_posterior(sampler, alpha, beta):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
+def test_frequencies_with_several_topics_a_document(sampler):
+    """Five tokens under six topics: how many topics there are, and which the first token has."""
+    alpha, beta, n_tokens = np.array([0.6, 1.5, 0.8, 2.0, 1.0, 0.7]), 0.5, 5
+    X = sp.csr_matrix(np.array([[2, 1, 2]]))
+    words = Tokens(X, 0).word
+    states = np.array(list(itertools.product(range(6), repeat=n_tokens)))
+    documents, matrix = np.zeros(n_tokens, int), np.full((6, 3), beta)
+    posterior = np.exp([log_joint(words, documents, z, alpha, matrix) for z in states])
+    distinct = 5 - (np.diff(np.sort(states, axis=1), axis=1) == 0).sum(axis=1)
+    want = np.bincount(6 * (distinct - 1) + states[:, 0], posterior, minlength=30)
+    state = start(X, 6, sampler=sampler, alpha=alpha, beta=beta)
+    state.n_passes = 1000
+    seen = np.zeros(30)
+    for _ in range(3000):
+        for _ in range(4):
+            sweep(state)
+        seen[6 * (len(np.unique(state.z)) - 1) + state.z[0]] += 1
+    expected = want / want.sum() * seen.sum()
+    cell = np.where(expected > 5, np.arange(30), np.argmin(expected))
+    used = np.unique(cell)
+    seen, expected = (np.bincount(cell, x)[used] for x in (seen, expected))
+    assert chisquare(seen, expected).pvalue > 1e-3
+
+
+def test_auto_weighs_few_topics_and_lists_rare_words():
+    size = np.array([1, 32, 33, 100, 101, 5000])
+    listed, aliased, dense = lda.LISTED, lda.ALIASED, lda.DENSE
+    for n_components, frequent in ((2, dense), (64, dense), (65, aliased), (256, aliased)):
+        want = [listed] * 2 + [frequent] * 4
+        assert lda.storage("auto", size, n_components).tolist() == want
+    assert lda.storage("auto", size, 800).tolist() == [listed] * 4 + [aliased] * 2
+    assert lda.storage("alias", size, 800).tolist() == [aliased] * 6
+
+
+def test_words_follow_each_other_by_frequency(corpus):
+    """Within a document and a group of words the more frequent words come first."""
+    tokens = Tokens(sp.csr_matrix(corpus), 0)
+    for begin, end in tokens.ptr[:50, :2]:
+        assert (np.diff(tokens.size[tokens.word[begin:end]]) <= 0).all()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_geweke(sampler):
     """Words under topics and topics under words, in turn: as if both were drawn from the prior."""
     rng = np.random.default_rng(0)
@@ -299,7 +341,7 @@ def test_same_bytes_for_any_number_of_threads(corpus, blocks, monkeypatch, sampl
 
 def test_words_and_documents_are_dealt_evenly():
     size = np.array([50, 1, 1, 30, 20, 0, 10, 10])
-    group = deal_words(size, 2)
+    group = deal_words(by_frequency(size), 2)
     assert np.ptp(np.bincount(group, size)) <= 20
     np.testing.assert_array_equal(cut_evenly(np.array([5, 1, 1, 1, 5, 3]), 2), [0, 4, 6])
     np.testing.assert_array_equal(cut_evenly(np.array([9]), 3), [0, 1, 1, 1])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import stats
 
-from sklearn_sparsepost._kernels._rng import KeyedBitGenerator, keyed_generator
+from sklearn_sparsepost._kernels._rng import KeyedBitGenerator, keyed_generator, uniform_numbers
 
 TOP = 2**64 - 1
 
@@ -240,3 +240,33 @@ def test_bad_name_is_refused(entry_point, position, argument, value, error):
     name[position] = value
     with pytest.raises(error, match=rf"{argument} must be an integer in \[0, 2\*\*64 - 1\], got"):
         entry_point(*name)
+
+
+# ---------------------------------------------------------------------- uniform numbers
+
+
+def _xoshiro(words, n):
+    """xoshiro256+ of Blackman & Vigna (2021) in whole numbers of any size."""
+    a, b, c, d = words
+    for _ in range(n):
+        yield (((a + d) & TOP) >> 11) / 2**53
+        c, d, shifted = c ^ a, d ^ b, (b << 17) & TOP
+        a, b = a ^ d, b ^ c
+        c, d = c ^ shifted, ((d << 45) | (d >> 19)) & TOP
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_uniform_numbers_are_xoshiro_from_a_block_of_philox(name):
+    words = _philox(*name).random_raw(4).tolist()
+    assert uniform_numbers(*name, 500) == list(_xoshiro(words, 500))
+
+
+def test_uniform_numbers_of_streams_are_uniform_and_independent():
+    """First numbers of neighbouring streams, and each with the next, fill squares evenly."""
+    first = np.array([uniform_numbers(3, 7, unit, 3) for unit in range(40_000)])
+    assert ((first >= 0) & (first < 1)).all()
+    pairs = [(first[:, 0], first[:, 1]), (first[:, 1], first[:, 2])]
+    pairs += [(first[:-1, i], first[1:, i]) for i in range(3)]
+    for one, other in pairs:
+        cells = np.bincount((one * 20).astype(int) * 20 + (other * 20).astype(int), minlength=400)
+        assert stats.chisquare(cells).pvalue > 1e-3

@@ -4,12 +4,12 @@ from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
-    ALIASED, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table, Word, model_t,
+    ALIASED, LANES, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table, Word, model_t,
     topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense, _draw_listed, _find,
     _join_topic, _leave_topic, _open, _remove, _step, _weigh,
 )
 from sklearn_sparsepost._kernels._math cimport exp_nonpos
-from sklearn_sparsepost._kernels._rng cimport keyed_init, keyed_next_double
+from sklearn_sparsepost._kernels._uniform cimport uniform_init, uniform_next
 
 cdef extern from *:
     """
@@ -22,6 +22,10 @@ cdef extern from *:
     void SPARSEPOST_PREFETCH(const void *) noexcept nogil
 
 
+cdef enum:
+    AHEAD = 4  # tokens by which words are asked for
+
+
 # ---------------------------------------------------------------- documents
 
 cdef inline void _enter(
@@ -29,25 +33,40 @@ cdef inline void _enter(
 ) noexcept nogil:
     """Count a document's topics."""
     cdef long long i
-    cdef int j, k
+    cdef int j, k, n = 0, n_more = 0
     cdef double own
-    s.n_listed = 0
-    for i in range(first, stop):
+    # Neighbours are often of one topic: they are counted apart, so that none waits for another.
+    for i in range(first, stop - 1, 2):
         k = z[i]
-        if s.n_doc[k] == 0:
-            s.place[k] = s.n_listed
-            s.listed[s.n_listed] = k
-            s.n_listed += 1
+        s.listed[n] = k
+        n += s.n_doc[k] == 0
         s.n_doc[k] += 1
+        k = z[i + 1]
+        s.order[n_more] = k
+        n_more += s.n_more[k] == 0
+        s.n_more[k] += 1
+    if (stop - first) % 2:
+        k = z[stop - 1]
+        s.listed[n] = k
+        n += s.n_doc[k] == 0
+        s.n_doc[k] += 1
+    for j in range(n_more):
+        k = s.order[j]
+        s.listed[n] = k
+        n += s.n_doc[k] == 0
+        s.n_doc[k] += s.n_more[k]
+        s.n_more[k] = 0
+    s.n_listed = n
     s.own_total = 0
     for j in range(s.n_listed):
         k = s.listed[j]
+        s.place[k] = j
         own = s.n_doc[k] * s.inverse[k]
-        s.own[j] = <float>own
+        s.own[j] = own
         s.both[k] = <float>(own + s.alpha[k] * s.inverse[k])
         if model_t is PitmanYor:
             own = s.n_doc[k] * s.spread[k]
-            s.own_spread[j] = <float>own
+            s.own_spread[j] = own
             s.lifted[k] = <float>(own + s.alpha[k] * s.spread[k])
         s.own_total += own
 
@@ -75,20 +94,21 @@ cdef inline void _leave(model_t *model, Sampler *s) noexcept nogil:
     for j in range(s.n_listed):
         k = s.listed[j]
         s.n_doc[k] = 0
+        s.own[j] = 0
         s.both[k] = <float>(s.alpha[k] * s.inverse[k])
         if model_t is PitmanYor:
             s.lifted[k] = <float>(s.alpha[k] * s.spread[k])
 
 
 cdef inline int _draw(
-    model_t *model, Sampler *s, Table *t, Word *word, int old
+    model_t *model, Sampler *s, Table *t, Word *word, int old, int held
 ) noexcept nogil:
-    """A topic for a token that has been taken out of one."""
+    """A topic for a token that came from one, and may still be held there."""
     if word.kind == LISTED:
-        return _draw_listed(model, s, t, word)
+        return _draw_listed(model, s, t, word, held)
     if word.kind == ALIASED:
-        return _draw_aliased(model, s, t, word, old)
-    return _draw_dense(model, s, t, word)
+        return _draw_aliased(model, s, t, word, old, held)
+    return _draw_dense(model, s, t, word, held)
 
 
 cdef inline void _resample(
@@ -96,25 +116,15 @@ cdef inline void _resample(
     long long first, long long stop
 ) noexcept nogil:
     """Draw the topic of one token given all others."""
-    cdef int old = z[token], new, n = s.n_doc[old]
-    cdef double inverse = s.inverse[old], smooth, own_total
+    cdef int old = z[token], new
     if word.kind == ALIASED and s.cycle:
         new = _draw_cycle(model, s, t, word, old, z, first, stop, token)
-        if new == old:
-            return
-        _remove(model, t, word, old)
-        _weigh(model, s, old, n - s.unit, s.inverse_less[old])
     else:
-        # Most tokens stay where they are: then all is put back as it was.
-        smooth, own_total = s.smooth, s.own_total
-        _remove(model, t, word, old)
-        _weigh(model, s, old, n - s.unit, s.inverse_less[old])
-        new = _draw(model, s, t, word, old)
-        if new == old:
-            _weigh(model, s, old, n, inverse)
-            s.smooth, s.own_total = smooth, own_total
-            _add(t, word, old)
-            return
+        new = _draw(model, s, t, word, old, old)
+    if new == old:
+        return
+    _remove(model, t, word, old)
+    _weigh(model, s, old, s.n_doc[old] - s.unit, s.inverse_less[old])
     _leave_topic(model, s, old)
     _join_topic(model, s, new)
     _add(t, word, new)
@@ -132,7 +142,7 @@ cdef inline void _reseat(
     cdef int m = _count(t, word, j), before = t.tables[word.cells + j], tables
     cdef Cell cell = t.cells[word.cells + j]
     cdef bint alone = before == m or (
-        before > 1 and keyed_next_double(&s.stream) < cell.close), opens
+        before > 1 and uniform_next(&s.stream) < cell.close), opens
     cdef double inverse = s.inverse[old], smooth = s.smooth, own_total = s.own_total, u, base
     t.tables[word.cells + j] -= alone
     t.cells[word.cells + j] = _step(model, m - 1, before - alone)
@@ -140,7 +150,7 @@ cdef inline void _reseat(
     if alone:
         _open(model, s, word, old, -1)
     _weigh(model, s, old, n - 1, s.inverse_less[old])
-    new = _draw(model, s, t, word, old)
+    new = _draw(model, s, t, word, old, -1)
     base = _base(model, s, word) * s.lift[new]
     j = _add(t, word, new)
     m = _count(t, word, j)
@@ -149,7 +159,7 @@ cdef inline void _reseat(
     elif t.tables[word.cells + j] == MOST_TABLES:
         opens = False
     else:
-        u = keyed_next_double(&s.stream) * (base + t.cells[word.cells + j].join)
+        u = uniform_next(&s.stream) * (base + t.cells[word.cells + j].join)
         opens = u < base
     if opens:
         _open(model, s, word, new, 1)
@@ -170,8 +180,10 @@ cdef inline void _reseat(
 # ---------------------------------------------------------------- blocks
 
 cdef inline size_t _scratch_size(int K, Py_ssize_t stride) noexcept nogil:
-    return K * (2 * sizeof(long long) + 6 * sizeof(double) + sizeof(float) + 7 * sizeof(int)) + (
-        5 * stride * sizeof(float))
+    return (
+        K * (2 * sizeof(long long) + 5 * sizeof(double) + sizeof(float) + 5 * sizeof(int))
+        + stride * (3 * sizeof(double) + 3 * sizeof(float))
+        + 2 * (stride + LANES) * sizeof(int))
 
 
 cdef inline void _begin_block(
@@ -184,30 +196,34 @@ cdef inline void _begin_block(
     s.n_tables = s.n_topic + K
     s.inverse = <double *>(s.n_tables + K)
     s.inverse_less = s.inverse + K
-    s.weight = s.inverse_less + K
-    s.given = s.weight + K
+    s.given = s.inverse_less + K
     s.lift = s.given + K
     s.spread = s.inverse
-    s.both = <float *>(s.lift + 2 * K)
-    s.own = s.both + stride
-    s.lifted, s.own_spread = s.both, s.own
-    s.partial = s.own + 3 * stride
-    s.n_doc = <int *>(s.partial + stride)
-    s.listed = s.n_doc + K
-    s.place = s.listed + K
-    s.order = s.place + K
-    s.other = s.order + K
+    s.own = s.lift + 2 * K
+    s.own_spread = s.own
+    s.weight = s.own + 2 * stride
+    s.both = <float *>(s.weight + stride)
+    s.lifted = s.both
+    s.partial = s.both + 2 * stride
+    s.listed = <int *>(s.partial + stride)
+    s.order = s.listed + stride + LANES
+    s.n_doc = s.order + stride + LANES
+    s.place = s.n_doc + K
+    s.n_more = s.place + K
+    s.other = s.n_more + K
     s.given_other = s.other + K
     s.given_share = <float *>(s.given_other + K)
+    memset(s.own, 0, stride * sizeof(double))
+    memset(s.listed, 0, stride * sizeof(int))
     memset(s.n_doc, 0, K * sizeof(int))
+    memset(s.n_more, 0, K * sizeof(int))
     memset(s.place, 0, K * sizeof(int))
-    memset(s.both, 0, 3 * stride * sizeof(float))
+    memset(s.both, 0, 2 * stride * sizeof(float))
     s.smooth = 0
     if model_t is PitmanYor:
         s.spread = s.lift + K
         s.own_spread = s.own + stride
-        s.lifted = s.own_spread + stride
-        memset(s.lifted, 0, stride * sizeof(float))
+        s.lifted = s.both + stride
         s.total_tables = 0
         for k in range(K):
             s.n_tables[k] = n_tables[k]
@@ -231,11 +247,10 @@ cdef inline void _fetch(
     """Ask for what the draw of a word will read: most of the time goes into waiting for it."""
     cdef int j
     if word.kind == LISTED:
-        SPARSEPOST_PREFETCH(t.pool + word.first)
-        SPARSEPOST_PREFETCH(t.pool + word.first + 8)
-        if model_t is PitmanYor:
-            SPARSEPOST_PREFETCH(t.cells + word.cells)
-            SPARSEPOST_PREFETCH(t.cells + word.cells + 8)
+        for j in range(0, word.length, 8):
+            SPARSEPOST_PREFETCH(t.pool + word.first + j)
+            if model_t is PitmanYor:
+                SPARSEPOST_PREFETCH(t.cells + word.cells + j)
         return
     for j in range(s.n_listed):
         if model_t is PitmanYor:
@@ -253,15 +268,20 @@ cdef inline void _visit(
     cdef long long token
     if begin == end:
         return
-    keyed_init(&s.stream, seed, number, unit)
+    for token in range(begin, min(begin + AHEAD, end)):
+        SPARSEPOST_PREFETCH(t.words + word[token])
+    uniform_init(&s.stream, seed, number, unit)
     if logits == NULL:
         _enter(model, s, z, first, stop)
     else:
         _enter_given(s, logits)
+    _fetch(model, s, t, t.words + word[begin])
+    if begin + 1 < end and word[begin + 1] != word[begin]:
+        _fetch(model, s, t, t.words + word[begin + 1])
     for token in range(begin, end):
-        if token + 4 < end:
-            SPARSEPOST_PREFETCH(t.words + word[token + 4])
-        if token + 2 < end:
+        if token + AHEAD < end:
+            SPARSEPOST_PREFETCH(t.words + word[token + AHEAD])
+        if token + 2 < end and word[token + 2] != word[token + 1]:
             _fetch(model, s, t, t.words + word[token + 2])
         if model_t is Dirichlet:
             _resample(model, s, t, t.words + word[token], z, token, first, stop)
@@ -278,10 +298,16 @@ cdef inline void _sweep_block(
 ) noexcept nogil:
     """The tokens of some documents that are of one group of words."""
     cdef Py_ssize_t d, n_groups = token_ptr.shape[1] - 1
+    cdef long long i
     _begin_block(model, s, scratch, t.stride, n_topic, n_tables)
     if logits != NULL:
         s.alpha, s.alpha_share, s.alpha_other = s.given, s.given_share, s.given_other
     for d in range(first, stop):
+        if d + 1 < stop:
+            SPARSEPOST_PREFETCH(word + token_ptr[d + 1, g])
+            SPARSEPOST_PREFETCH(word + token_ptr[d + 1, g] + 16)
+            for i in range(4):
+                SPARSEPOST_PREFETCH(z + token_ptr[d + 1, 0] + 32 * i)
         _visit(model, s, t, word, z, token_ptr[d, 0], token_ptr[d, n_groups], token_ptr[d, g],
                token_ptr[d, g + 1], NULL if logits == NULL else logits + d * s.K, seed, number,
                <uint64_t>(d * n_groups + g))

@@ -23,7 +23,7 @@
 from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
-from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_next_double
+from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 
 ctypedef fused topic_t:
     unsigned short
@@ -109,23 +109,24 @@ cdef struct Sampler:  # of a thread, for one document at a time
     double *inverse  # 1 / (n_topic + beta_total)
     double *inverse_less  # 1 / (n_topic - 1 + beta_total): of a token's topic without the token
     int *n_doc  # the document's counts, dense
-    int *listed  # its topics
+    int *listed  # its topics, padded with any
     int *place  # where each is listed
-    float *own  # n_doc * inverse of the listed topics
+    double *own  # n_doc * inverse of the listed topics, padded with zeros
     float *both  # (n_doc + alpha) * inverse of all topics, padded with zeros
     double smooth  # sum of alpha * spread
     double own_total  # sum of n_doc * spread
     # What a word's base is weighed with. Dirichlet: that of the word's counts, the same arrays.
     double *spread  # inverse * lift
     double *lift  # PitmanYor: concentration + discount * tables
-    float *own_spread  # n_doc * spread of the listed topics
+    double *own_spread  # n_doc * spread of the listed topics
     float *lifted  # (n_doc + alpha) * spread of all topics, padded with zeros
     long long *n_tables  # PitmanYor: of the topics
     long long total_tables
     double base_inverse  # 1 / (total_tables + sum of beta)
     float *partial  # scratch: K and LANES more
-    double *weight  # scratch: K
-    int *order  # scratch: K
+    double *weight  # scratch: K, and a few more
+    int *order  # scratch: K, and a few more
+    int *n_more  # scratch: K zeros
     int *other  # scratch: K
     double mean_inverse  # of a topic of average size
     const float *alpha_share  # the alias table of alpha
@@ -133,7 +134,7 @@ cdef struct Sampler:  # of a thread, for one document at a time
     double *given  # weights of the document's topics, if they are given, and their alias table
     float *given_share
     int *given_other
-    KeyedStream stream
+    Uniform stream
 
 
 # ---------------------------------------------------------------- seating
@@ -247,13 +248,13 @@ cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse
     if model_t is PitmanYor:
         spread *= s.lift[k]
         s.spread[k] = spread
-        s.own_spread[s.place[k]] = <float>(n * spread)
+        s.own_spread[s.place[k]] = n * spread
         s.lifted[k] = <float>((n + s.alpha[k]) * spread)
     s.smooth += s.alpha[k] * (spread - before)
     s.own_total += n * spread - s.n_doc[k] * before
     s.inverse[k] = inverse
     s.n_doc[k] = n
-    s.own[s.place[k]] = <float>(n * inverse)
+    s.own[s.place[k]] = n * inverse
     s.both[k] = <float>((n + s.alpha[k]) * inverse)
 
 
@@ -267,6 +268,7 @@ cdef inline void _leave_topic(model_t *model, Sampler *s, int k) noexcept nogil:
         last = s.listed[s.n_listed]
         s.listed[j] = last
         s.own[j] = s.own[s.n_listed]
+        s.own[s.n_listed] = 0
         if model_t is PitmanYor:
             s.own_spread[j] = s.own_spread[s.n_listed]
         s.place[last] = j
@@ -284,8 +286,17 @@ cdef inline void _join_topic(model_t *model, Sampler *s, int k) noexcept nogil:
 
 
 # ---------------------------------------------------------------- draws
+#
+# Most tokens stay where they are. So the counts still hold the token while its topic is drawn, in
+# the topic `held`, which is weighed without it, ahead of all others; -1 says that it has been taken
+# out. Nothing is written then but for tokens that move.
 
-cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
+ctypedef fused weight_t:
+    float
+    double
+
+
+cdef inline int _walk(const weight_t *weight, int n, double u) noexcept nogil:
     """The entry where the running sum passes u, the last that weighs anything if none does."""
     cdef int j, last = 0
     for j in range(n):
@@ -297,8 +308,17 @@ cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
     return last
 
 
-cdef inline int _draw_smooth(Sampler *s, double u) noexcept nogil:
-    """A topic from alpha * spread, or from n_doc * spread: what the word's base weighs."""
+cdef inline double _rest(const Sampler *s, int held) noexcept nogil:
+    """The sum of (n_doc + alpha) * spread, which a word's base is weighed with."""
+    cdef double total = s.own_total + s.smooth
+    if held >= 0:
+        total += (s.n_doc[held] - s.unit + s.alpha[held]) * s.inverse_less[held]
+        total -= (s.n_doc[held] + s.alpha[held]) * s.inverse[held]
+    return total
+
+
+cdef inline int _walk_smooth(Sampler *s, double u) noexcept nogil:
+    """A topic from n_doc * spread, or from alpha * spread."""
     cdef int k
     if u < s.own_total and s.n_listed:
         return s.listed[_walk(s.own_spread, s.n_listed, u)]
@@ -310,34 +330,55 @@ cdef inline int _draw_smooth(Sampler *s, double u) noexcept nogil:
     return s.K - 1
 
 
+cdef inline int _draw_smooth(model_t *model, Sampler *s, int held, double u) noexcept nogil:
+    """A topic from `_rest`: from what the word's base weighs. Few tokens come here."""
+    cdef int k, n
+    cdef double inverse, smooth, own_total
+    if held < 0:
+        return _walk_smooth(s, u)
+    n, inverse, smooth, own_total = s.n_doc[held], s.inverse[held], s.smooth, s.own_total
+    _weigh(model, s, held, n - s.unit, s.inverse_less[held])
+    k = _walk_smooth(s, u)
+    _weigh(model, s, held, n, inverse)
+    s.smooth, s.own_total = smooth, own_total
+    return k
+
+
 cdef inline int _draw_listed(
-    model_t *model, Sampler *s, const Table *t, const Word *word
+    model_t *model, Sampler *s, const Table *t, const Word *word, int held
 ) noexcept nogil:
     """The three buckets of Yao, Mimno & McCallum (2009)."""
-    cdef int j, n = word.length
+    cdef int j, n = word.length, at = 0
     cdef const Entry *entry = t.pool + word.first
-    cdef float total = 0, x
+    cdef float total = 0, own = 0, x
     cdef double base = _base(model, s, word), u
     for j in range(n):
         x = _rise(model, t, word, j, entry[j].count) * s.both[entry[j].topic]
+        at = j if entry[j].topic == held else at
+        x = 0 if entry[j].topic == held else x
         s.partial[j] = x
         total += x
-    u = keyed_next_double(&s.stream) * (total + base * (s.own_total + s.smooth))
+    if held >= 0:
+        own = <float>((entry[at].count - 1) * (
+            s.n_doc[held] - s.unit + s.alpha[held]) * s.inverse_less[held])
+    u = uniform_next(&s.stream) * (own + total + base * _rest(s, held)) - own
+    if u < 0:
+        return held
     if u < total and n:
         return entry[_walk(s.partial, n, u)].topic
-    return _draw_smooth(s, (u - total) / base)
+    return _draw_smooth(model, s, held, (u - total) / base)
 
 
 cdef inline int _draw_dense(
-    model_t *model, Sampler *s, const Table *t, const Word *word
+    model_t *model, Sampler *s, const Table *t, const Word *word, int held
 ) noexcept nogil:
     """All topics, weighed in lanes: the running sum of each lane is searched."""
     cdef const int *count = t.dense + word.row * t.stride
-    cdef const float *prior
-    cdef float base = <float>_base(model, s, word), total = 0, u, x
+    cdef const float *prior = t.prior
+    cdef float base = <float>_base(model, s, word), total = 0, own = 0, x
     cdef float sums[LANES]
-    cdef Py_ssize_t i, n_rows = t.stride // LANES
-    cdef int lane, low, high, middle
+    cdef int i, n_rows = <int>t.stride // LANES, lane, low, high, middle
+    cdef double u
     for lane in range(LANES):
         sums[lane] = 0
     if model_t is PitmanYor:
@@ -350,24 +391,33 @@ cdef inline int _draw_dense(
     elif word.prior_row < 0:
         for i in range(n_rows):
             for lane in range(LANES):
-                x = count[i * LANES + lane] + base
-                sums[lane] += s.both[i * LANES + lane] * x
+                x = s.both[i * LANES + lane] * (count[i * LANES + lane] + base)
+                x = 0 if i * LANES + lane == held else x
+                sums[lane] += x
                 s.partial[i * LANES + lane] = sums[lane]
     else:
-        prior = t.prior + word.prior_row * t.stride
+        prior += word.prior_row * t.stride
+        base = prior[held]
         for i in range(n_rows):
             for lane in range(LANES):
                 x = count[i * LANES + lane] + prior[i * LANES + lane]
-                sums[lane] += s.both[i * LANES + lane] * x
+                x *= s.both[i * LANES + lane]
+                x = 0 if i * LANES + lane == held else x
+                sums[lane] += x
                 s.partial[i * LANES + lane] = sums[lane]
     for lane in range(LANES):
         total += sums[lane]
-    u = <float>(keyed_next_double(&s.stream) * total)
+    if held >= 0:
+        own = <float>((count[held] - 1 + base) * (
+            s.n_doc[held] - s.unit + s.alpha[held]) * s.inverse_less[held])
+    u = uniform_next(&s.stream) * (own + total) - own
+    if u < 0:
+        return held
     lane = _walk(sums, LANES, u)
     for low in range(lane):
         u -= sums[low]
     # The first entry whose running sum is above u; u may have been rounded up to the whole lane.
-    low, high = 0, <int>n_rows - 1
+    low, high = 0, n_rows - 1
     while low < high:
         middle = (low + high) // 2
         x = s.partial[middle * LANES + lane]
@@ -421,59 +471,82 @@ cdef inline int _draw_table(Table *t, Word *word, double u) noexcept nogil:
 
 
 cdef inline bint _accept(Sampler *s, double ratio) noexcept nogil:
-    return ratio >= 1 or keyed_next_double(&s.stream) < ratio
+    return ratio >= 1 or uniform_next(&s.stream) < ratio
 
 
 cdef inline double _target(
-    model_t *model, const Sampler *s, const Table *t, const Word *word, int k, double base
+    model_t *model, const Sampler *s, const Table *t, const Word *word, int k, int held,
+    double base, double *far
 ) noexcept nogil:
-    """What a topic weighs for a word in the document."""
-    if model_t is Dirichlet:
-        return (s.n_doc[k] + s.alpha[k]) * (
-            t.dense[word.row * t.stride + k] + base) * s.inverse[k]
-    else:
-        return (s.n_doc[k] + s.alpha[k]) * (
-            t.cells[word.cells + k].join + base * s.lift[k]) * s.inverse[k]
+    """What a topic weighs for a word in the document, and what the word's table stands in for."""
+    cdef int own = k == held
+    cdef double inverse = s.inverse_less[k] if own else s.inverse[k], lift = 1
+    cdef double rise = _rise(model, t, word, k, t.dense[word.row * t.stride + k] - own)
+    if model_t is PitmanYor:
+        lift = s.lift[k]
+    far[0] = s.alpha[k] * rise * inverse
+    return (s.n_doc[k] - own * s.unit + s.alpha[k]) * (rise + base * lift) * inverse
+
+
+cdef inline double _weigh_listed(
+    model_t *model, Sampler *s, const Table *t, const Word *word, int held
+) noexcept nogil:
+    """Weigh the document's topics but `held` for what a word has beyond its base; the sum."""
+    cdef const int *count = t.dense + word.row * t.stride
+    cdef const int *listed = s.listed
+    cdef const double *own = s.own
+    cdef double *part = s.weight
+    cdef int j = 0
+    cdef double total = 0, a, b, c, d
+    while j < s.n_listed:
+        a = _rise(model, t, word, listed[j], count[listed[j]]) * own[j]
+        b = _rise(model, t, word, listed[j + 1], count[listed[j + 1]]) * own[j + 1]
+        c = _rise(model, t, word, listed[j + 2], count[listed[j + 2]]) * own[j + 2]
+        d = _rise(model, t, word, listed[j + 3], count[listed[j + 3]]) * own[j + 3]
+        part[j], part[j + 1], part[j + 2], part[j + 3] = a, b, c, d
+        total += (a + b) + (c + d)
+        j += 4
+    if held >= 0:
+        total -= part[s.place[held]]
+        part[s.place[held]] = 0
+    return total
 
 
 cdef inline int _draw_aliased(
-    model_t *model, Sampler *s, Table *t, Word *word, int old
+    model_t *model, Sampler *s, Table *t, Word *word, int old, int held
 ) noexcept nogil:
     """Paper 004: what the document has exactly, alpha from the table, then accept or stay."""
-    cdef int j, _step, k = old, new
-    cdef const int *count = t.dense + word.row * t.stride
+    cdef int _step, k = old, new
     cdef const float *stale = t.stale + word.row * t.stride
-    cdef float near = 0, x
-    cdef double base = _base(model, s, word), far, u, p_old, p_new, q_old, q_new
+    cdef double near, own = 0, base = _base(model, s, word), rest = base * _rest(s, held)
+    cdef double far, u, p_old, p_new, far_old = 0, far_new = 0
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
         _build(model, s, t, word)
     far = word.mass
-    for j in range(s.n_listed):
-        k = s.listed[j]
-        x = _rise(model, t, word, k, count[k]) * s.own[j]
-        s.partial[j] = x
-        near += x
-    k = old
+    near = _weigh_listed(model, s, t, word, held)
+    if held >= 0:
+        own = (t.dense[word.row * t.stride + held] - 1.0) * (
+            s.n_doc[held] - 1) * s.inverse_less[held]
     for _step in range(s.n_steps):
-        u = keyed_next_double(&s.stream) * (near + far + base * (s.own_total + s.smooth)) - near
+        u = uniform_next(&s.stream) * (own + near + far + rest) - own
         if u < 0:
-            new = s.listed[_walk(s.partial, s.n_listed, u + near)]
-        elif u < far:
-            new = _draw_table(t, word, u / far)
+            new = held
+        elif u < near:
+            new = s.listed[_walk(s.weight, s.n_listed, u)]
+        elif u - near < far:
+            new = _draw_table(t, word, (u - near) / far)
         else:
-            new = _draw_smooth(s, (u - far) / base)
+            new = _draw_smooth(model, s, held, (u - near - far) / base)
         if new == k:
             continue
         # What is proposed is the target with stale weights for those of alpha.
-        p_old = _target(model, s, t, word, k, base)
-        p_new = _target(model, s, t, word, new, base)
-        q_old = p_old - s.alpha[k] * _rise(model, t, word, k, count[k]) * s.inverse[k]
-        q_new = p_new - s.alpha[new] * _rise(model, t, word, new, count[new]) * s.inverse[new]
-        u = keyed_next_double(&s.stream)
+        p_old = _target(model, s, t, word, k, held, base, &far_old)
+        p_new = _target(model, s, t, word, new, held, base, &far_new)
+        u = uniform_next(&s.stream) * p_old
         # The stale weights are far away in memory: mostly their bounds decide.
-        if u * p_old * (q_new + word.largest) < p_new * q_old:
+        if u * (p_new - far_new + word.largest) < p_new * (p_old - far_old):
             k = new
-        elif u * p_old * (q_new + stale[new]) < p_new * (q_old + stale[k]):
+        elif u * (p_new - far_new + stale[new]) < p_new * (p_old - far_old + stale[k]):
             k = new
     return k
 
@@ -497,14 +570,14 @@ cdef inline int _draw_cycle(
         _build(model, s, t, word)
     for step in range(2 * s.n_steps):
         if step % 2 == 0:
-            u = keyed_next_double(&s.stream) * (word.mass + s.K * base) - word.mass
+            u = uniform_next(&s.stream) * (word.mass + s.K * base) - word.mass
             if u < 0:
                 new = _draw_table(t, word, u / word.mass + 1)
             else:
                 new = <int>(u / base)
                 new = new if new < s.K else s.K - 1
         else:
-            u = keyed_next_double(&s.stream) * (size + s.alpha_total)
+            u = uniform_next(&s.stream) * (size + s.alpha_total)
             if u < size:
                 at = first + <long long>u
                 new = k if at == token else z[at]  # the token itself is where it now is

@@ -21,6 +21,7 @@ from threading import Lock
 
 from numpy.random import Generator
 
+from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_init, uniform_next
 
 cdef uint64_t _as_uint64(value, str name) except? -1:
     """Convert to an unsigned 64-bit integer, or say what is wrong."""
@@ -162,3 +163,10 @@ def keyed_generator(seed, sweep=0, unit=0):
     True
     """
     return Generator(KeyedBitGenerator(seed, sweep, unit))
+
+
+def uniform_numbers(uint64_t seed, uint64_t sweep, uint64_t unit, int n):
+    """The first n numbers of the uniform stream of that name (`_uniform.pxd`), as a list."""
+    cdef Uniform stream
+    uniform_init(&stream, seed, sweep, unit)
+    return [uniform_next(&stream) for _ in range(n)]

@@ -57,7 +57,7 @@ class CTMChain(lda.WordsChain):
     def _storage(self):
         size = self.tokens.size
         if self.sampler != "auto":
-            return lda.storage(self.sampler, size)
+            return lda.storage(self.sampler, size, self.n_components)
         often = lda.DENSE if self.n_components <= FEW_TOPICS else lda.ALIASED
         return np.where(size > lda.FREQUENT, often, lda.LISTED).astype(np.int8)
 

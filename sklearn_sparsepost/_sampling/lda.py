@@ -16,8 +16,11 @@ from sklearn_sparsepost._sampling.chain import Chain
 WORK_A_TOKEN = 100
 # How counts of a word are stored, as in the kernel.
 LISTED, ALIASED, DENSE = range(3)
-# "auto": tables serve words of more tokens. Those of rarer ones would be out of date soon.
-FREQUENT = 32
+# "auto": up to so many topics words of more than `FREQUENT` tokens weigh all.
+FEW_TOPICS = 64
+# With more topics tables serve words of more tokens than this, and than a share of the topics.
+# Those of rarer ones would be out of date soon; their lists are short beside a row of all topics.
+FREQUENT, FREQUENT_A_TOPIC = 32, 0.125
 
 
 class WordPrior:
@@ -105,7 +108,7 @@ class WordsChain(Chain):
 
     def _storage(self):
         """How the counts of each word are stored: LISTED, ALIASED or DENSE."""
-        return storage(self.sampler, self.tokens.size)
+        return storage(self.sampler, self.tokens.size, self.n_components)
 
     def _new_counts(self):
         tokens, prior = self.tokens, self.prior
@@ -186,12 +189,14 @@ class LDAChain(WordsChain):
         return {"doc_topic_prior_": self.alpha, "topic_word_prior_": self.prior.as_given()}
 
 
-def storage(sampler, size):
+def storage(sampler, size, n_components):
     """How each word's counts are stored, given its tokens: LISTED, ALIASED or DENSE."""
     kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
     if sampler in kinds:
         return np.full(len(size), kinds[sampler], dtype=np.int8)
-    return np.where(size > FREQUENT, ALIASED, LISTED).astype(np.int8)
+    often = DENSE if n_components <= FEW_TOPICS else ALIASED
+    frequent = size > max(FREQUENT, FREQUENT_A_TOPIC * n_components)
+    return np.where(frequent, often, LISTED).astype(np.int8)
 
 
 def builds_tables(n_passes):

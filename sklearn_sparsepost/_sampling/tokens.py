@@ -29,6 +29,9 @@ PART = 1 << 22
 class Tokens:
     """The tokens of a corpus, document by document, within a document by groups of words.
 
+    Within a group the more frequent words come first, so that words which are drawn alike are
+    together.
+
     Parameters
     ----------
     X : csr_matrix or csr_array
@@ -68,7 +71,8 @@ class Tokens:
             )
         n_tokens = int(length.sum())
         n_groups = self._n_groups(n_tokens, n_documents)
-        group = deal_words(self.size, n_groups)
+        place = by_frequency(self.size)
+        group = deal_words(place, n_groups)
         self.groups = cut_evenly(length, n_groups)
         self.word = np.empty(n_tokens, dtype=np.int32)
         self.ptr = np.zeros((n_documents, n_groups + 1), dtype=np.int64)
@@ -76,7 +80,7 @@ class Tokens:
         for start, stop in runs:
             rows, columns, counts = _entries(X, start, stop, seed)
             cell = rows * n_groups + group[columns]
-            order = np.lexsort((columns, cell))
+            order = np.lexsort((place[columns], cell))
             n = int(counts.sum())
             self.word[first : first + n] = np.repeat(columns[order], counts[order])
             tokens = np.bincount(cell, counts, minlength=(stop - start) * n_groups)
@@ -135,10 +139,15 @@ def _entries(X, start, stop, seed):
     return rows, np.asarray(X.indices[span]), counts.astype(np.int64)
 
 
-def deal_words(size, n_groups):
-    """Deal words to groups of about equally many tokens, there and back by falling frequency."""
+def by_frequency(size):
+    """The place of each word by falling number of tokens."""
     place = np.empty(len(size), dtype=np.int64)
     place[np.argsort(-size, kind="stable")] = np.arange(len(size))
+    return place
+
+
+def deal_words(place, n_groups):
+    """Deal words to groups of about equally many tokens: there and back by their places."""
     turn, seat = np.divmod(place, n_groups)
     return np.where(turn % 2, n_groups - 1 - seat, seat)
 

@@ -1,0 +1,62 @@
+"""Tables of topics from Pitman-Yor processes."""
+
+from runs import read
+
+
+def power_law_tables(runs, table):
+    """Tables of the experiments `power laws` and `power law sweeps`.
+
+    Parameters
+    ----------
+    runs : dict
+        Results by key.
+    table : callable
+        Makes a table of a title, a note, names of columns and rows.
+
+    Returns
+    -------
+    tables : list
+        Those for which there are results.
+    """
+    curves = {key: run for key, run in runs.items() if "checkpoints" in run}
+    return [*_scores(curves, table), *_sweeps(curves, table)]
+
+
+def _scores(curves, table):
+    """Held-out scores at equal times, a row for a corpus and model."""
+    rows = []
+    for name, labels in read(curves, "power laws").items():
+        corpus, _, k = name.rpartition("-")
+        for label, run in labels.items():
+            last = run.seconds[-1]
+            points = [f"{run.score_at(share * last):.3f}" for share in (0.1, 0.3, 1)]
+            best = f"{run.scores[run.known].max():.3f}"
+            rows.append([f"{corpus}, {k} topics", label, *points, best, f"{last:.0f}"])
+    note = (
+        "Held-out score in nats a token, higher is better, after a tenth, three tenths and all of "
+        "the time, the best, and the time in seconds, one thread. All learn the documents' prior; "
+        "samples are averaged from the 30th sweep on. Dirichlet process: Pitman-Yor topics with a "
+        "discount of 0."
+    )
+    header = ["corpus", "topics", "at 0.1", "at 0.3", "at 1", "best", "s"]
+    return [table("Power laws in words", note, header, rows)] * bool(rows)
+
+
+def _sweeps(curves, table):
+    """Seconds of a sweep of both kinds of topics, on one and on two threads."""
+    rows = []
+    for name, labels in read(curves, "power law sweeps").items():
+        corpus, _, k = name.rpartition("-")
+        seconds = {label: run.pass_seconds for label, run in labels.items()}
+        for threads in (1, 2):
+            one, other = (f"{model}, {threads} threads" for model in ("LDA", "Pitman-Yor"))
+            if one in seconds and other in seconds:
+                ratio = f"{seconds[other] / seconds[one]:.2f}"
+                both = [f"{seconds[label]:.3f}" for label in (one, other)]
+                rows.append([f"{corpus}, {k} topics", str(threads), *both, ratio])
+    note = (
+        "Seconds of a sweep of AliasLDA with topics from Dirichlet distributions and from "
+        "Pitman-Yor processes, the first two left out, medians of several fits."
+    )
+    header = ["corpus", "threads", "LDA", "Pitman-Yor", "ratio"]
+    return [table("Sweeps with Pitman-Yor topics", note, header, rows)] * bool(rows)
