@@ -97,10 +97,12 @@ class SparseHDP(BaseGroupedTopics):
     max_components : int, default=None
         The most topics after births, at least `n_components`. None leaves it to the bound.
 
-    init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
-            default="k-means++"
-        The first topics, as for :class:`SparseLDA`. Of rows in groups, each begins in the nearest
-        of K rows that k-means++ draws, or of K random ones, or of those given here.
+    init : {"auto", "k-means++", "random", "anchor", "agglomerative"} or array-like of shape \
+            (n_components, n_features), default="auto"
+        The first topics. Of words as for :class:`SparseLDA`, "auto" being "k-means++". Of rows in
+        groups "auto" is "agglomerative", which merges small clusters as :class:`SparseMixture`
+        does; or each row begins in the nearest of K rows that k-means++ draws, or of K random
+        ones, or of those given here.
 
     {n_batches}
 
@@ -266,7 +268,7 @@ class SparseHDP(BaseGroupedTopics):
         learning_method="memoized",
         moves=True,
         max_components=None,
-        init="k-means++",
+        init="auto",
         n_batches=10,
         batch_size=512,
         learning_decay=0.7,
