@@ -60,8 +60,9 @@ class SparseHDP(BaseGroupedTopics):
         more topics there are.
 
     topic_word_prior : float or array-like of shape (n_features,), default=None
-        Dirichlet prior of the topics' words: one value, or one a word. By default 0.1. Not for
-        rows in groups.
+        Dirichlet prior of the topics' words: one value, or one a word. By default 0.1. One that
+        follows the words' frequencies has the bound prefer more topics, see the :ref:`User Guide
+        <cost_of_a_topic>`. Not for rows in groups.
 
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Covariances of the Gaussians; "tied" is one full covariance for all topics.
