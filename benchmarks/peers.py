@@ -205,10 +205,17 @@ def gibbsctm(X, n_topics, clock, *, threads, seed=0, mapped=False, **options):
         return _fit_ours(GibbsCTM, X, n_topics, clock, seed, options)
 
 
-def sparsehdp(X, n_topics, clock, *, threads, seed=0, **options):
-    """SparseHDP with any parameters, begun with `n_topics`; the start is on the clock."""
+def sparsehdp(X, n_topics, clock, *, threads, seed=0, by_frequency=None, **options):
+    """SparseHDP with any parameters, begun with `n_topics`; the start is on the clock.
+
+    With `by_frequency` the prior of the topics' words is that of the corpus's frequencies, so much
+    a word on average.
+    """
     from sklearn_sparsepost import SparseHDP
 
+    if by_frequency is not None:
+        frequency = np.asarray(X.sum(axis=0)).ravel() + 1.0
+        options["topic_word_prior"] = by_frequency * frequency / frequency.mean()
     return _fit_ours(SparseHDP, X, n_topics, clock, seed, {"tol": 0, **options})
 
 
@@ -311,6 +318,52 @@ def gensim(X, n_topics, clock, *, threads, seed=0, learn_priors=False):
         model.update(documents)
     except _Stop:
         return model
+
+
+def gensim_hdp(X, n_topics, clock, *, threads, seed=0):
+    """gensim's HdpModel cut at `n_topics`, concentrations as ours, in its own chunks of 256.
+
+    It trains in its constructor, watched where it asks whether to stop, and without the topics that
+    it writes to its log meanwhile. Its topics are read off the clock: most words of a chunk are
+    updated when they are next met.
+    """
+    from gensim.models import HdpModel
+
+    logging.getLogger("gensim").setLevel(logging.ERROR)
+    documents = [
+        list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+        for a, b in itertools.pairwise(X.indptr)
+        if a < b
+    ]
+    words = {v: str(v) for v in range(X.shape[1])}
+
+    class Watched(HdpModel):
+        passes = 0
+
+        def print_topics(self, *args, **kwargs):
+            pass
+
+        def current_topics(self):
+            self.update_expectations()
+            return self.get_topics()
+
+        def update_finished(self, start_time, chunks_processed, docs_processed):
+            if docs_processed < (self.passes + 1) * len(documents):
+                return False
+            self.passes += 1
+            return not clock.checkpoint(self.passes, self.current_topics)
+
+    clock.start()
+    return Watched(
+        documents,
+        words,
+        K=min(15, n_topics),
+        T=n_topics,
+        alpha=ALPHA,
+        gamma=10.0,
+        eta=ETA,
+        random_state=seed,
+    )
 
 
 # ---------------------------------------------------------------------- samplers
@@ -466,6 +519,7 @@ METHODS = {
     "sparsehdp": sparsehdp,
     "sklearn": sklearn,
     "gensim": gensim,
+    "gensim_hdp": gensim_hdp,
     "tomotopy": tomotopy,
     "tomotopy_ctm": tomotopy_ctm,
     "tomotopy_hdp": tomotopy_hdp,

@@ -20,8 +20,10 @@ def topics_found_tables(runs, table):
         Those for which there are results.
     """
     curves = {key: run for key, run in runs.items() if "checkpoints" in run}
-    tables = [_found(name, labels, table) for name, labels in read(curves, "topics found").items()]
-    tables += _sweeps(curves, table)
+    found = read(curves, "topics found")
+    tables = [_found(name, labels, table) for name, labels in found.items()]
+    tables += _times_to_others(found, table) + _moves(curves, table)
+    tables += _passes(curves, table) + _sweeps(curves, table)
     return [*tables, *_bars(runs, table), *_blobs(runs, table), *_patches(runs, table)]
 
 
@@ -54,6 +56,81 @@ def _found(name, labels, table):
     )
     header = ["model", "topics", "score", "s a pass", "s", "seeds"]
     return table(f"Topics found: {corpus}", note, header, rows)
+
+
+def _times_to_others(found, table):
+    """How soon SparseHDP is at the best scores of other libraries' HDPs."""
+    rows = []
+    for name, labels in found.items():
+        ours = labels.get("HDP, no restarts, seed 0")
+        for other in ("tomotopy HDP", "gensim HDP"):
+            run = labels.get(f"{other}, seed 0")
+            if ours is None or run is None:
+                continue
+            at = int(np.nanargmax(run.scores))
+            soon = ours.time_to(run.scores[at])
+            rows.append(
+                [
+                    f"{name}, {other}",
+                    f"{run.scores[at]:.3f}",
+                    f"{run.seconds[at]:.1f}",
+                    f"{soon:.1f}",
+                    f"{run.seconds[at] / soon:.0f}",
+                ]
+            )
+    note = (
+        "The best score of another library's HDP in the time it had, its seconds until then, those "
+        "of SparseHDP without restarts to the same score, start included, and their ratio."
+    )
+    header = ["corpus and topics to begin with", "best score", "its s", "our s", "ratio"]
+    return [table("Time to the best of others", note, header, rows)] * bool(rows)
+
+
+def _moves(curves, table):
+    """Scores with moves, without, and with births, after equally many passes."""
+    rows = []
+    for name, labels in read(curves, "moves").items():
+        found = {}
+        for label, run in labels.items():
+            found.setdefault(label.split(", seed")[0], []).append(run.results[0]["checkpoints"][-1])
+        for label, last in found.items():
+            scores, topics = ([row[what] for row in last] for what in ("score", "n_topics"))
+            rows.append(
+                [
+                    name,
+                    label,
+                    ", ".join(map(str, topics)),
+                    f"{np.mean(scores):.3f}",
+                    f"{np.ptp(scores):.3f}",
+                    str(last[0]["passes"]),
+                ]
+            )
+    note = (
+        "How many topics there are in the end, a seed each, held-out score in nats a token, and "
+        "how far the seeds are apart. Without restarts; of arxiv300k a tenth."
+    )
+    header = ["corpus and topics to begin with", "", "topics", "score", "apart", "passes"]
+    return [table("With moves and without", note, header, rows)] * bool(rows)
+
+
+def _passes(curves, table):
+    """Seconds of a fit, moves included, beside those of LDA, and on two threads."""
+    rows = []
+    for experiment in ("hdp passes", "hdp threads"):
+        for name, labels in read(curves, experiment).items():
+            seconds = {label: run.seconds[-1] / run.passes[-1] for label, run in labels.items()}
+            first = seconds.get("LDA", seconds.get("1"))
+            unit = "" if experiment == "hdp passes" else " threads"
+            rows += [
+                [name, f"{label}{unit}", f"{value:.2f}", f"{value / first:.2f}" if first else ""]
+                for label, value in seconds.items()
+            ]
+    note = (
+        "Seconds of a fit by its passes, the start and all moves included, and their ratio to LDA, "
+        "or to one thread. Medians of several fits."
+    )
+    header = ["corpus and topics to begin with", "model", "s a pass", "ratio"]
+    return [table("Seconds of a pass with moves", note, header, rows)] * bool(rows)
 
 
 def _sweeps(curves, table):

@@ -306,6 +306,9 @@ def local_steps(quick=False):
     return found
 
 
+BIRTHS = {"moves": ["birth", "merge", "delete"]}
+
+
 def topics_found(quick=False):
     """The measurements of models that find how many topics there are, as :func:`experiments`."""
     found = []
@@ -320,11 +323,14 @@ def topics_found(quick=False):
             ("HDP, sampled", "aliaslda", PROCESS_DOCUMENTS),
             ("LDA, sampled", "aliaslda", {"doc_topic_prior": "auto"}),
             ("tomotopy HDP", "tomotopy_hdp", {}),
+            ("gensim HDP", "gensim_hdp", {}),
         ):
             for seed in range(3 if method.startswith("sparse") and not quick else 1):
                 spec = {"kind": "curve", "method": method, "options": options, "seed": seed}
                 spec |= {"corpus": corpus, "n_topics": k, "budget": budget}
                 found.append((f"topics found/{corpus}-{k}/{label}, seed {seed}", spec))
+    found.extend(moves_or_not(quick))
+    found.extend(hdp_seconds(quick))
     found.extend(patches_by_image(quick))
     for k in (20,) if quick else (50, 100):
         for init in ("k-means++", "random"):
@@ -336,20 +342,60 @@ def topics_found(quick=False):
             }
             found.append((f"topics found/bars-{k}/{init}", {**spec, "seeds": 1 if quick else 5}))
     found.extend(process_sweeps(quick))
-    births = {"moves": ["birth", "merge", "delete"]}
     spec = {"kind": "bars", "corpus": "bars", "n_topics": 1, "seeds": 1 if quick else 5}
-    found.append(("topics found/bars-1/births", {**spec, "options": {"restarts": 0, **births}}))
-    corpus, k, budget = ("kos", 10, 2) if quick else ("newsgroups20", 20, 100)
-    for label, options in (("HDP", {}), ("HDP, births", {**births, "max_components": 300})):
-        spec = {"kind": "curve", "method": "sparsehdp", "options": options, "seed": 0}
-        spec |= {"corpus": corpus, "n_topics": k, "budget": budget}
-        found.append((f"topics found/{corpus}-{k}/{label}, seed 0", spec))
+    found.append(("topics found/bars-1/births", {**spec, "options": {"restarts": 0, **BIRTHS}}))
     for n_blobs in (3,) if quick else (3, 10, 30):
         for begun in (1, n_blobs, 4 * n_blobs):
-            for label, options in (("merge and delete", {}), ("births", births)):
+            for label, options in (("merge and delete", {}), ("births", BIRTHS)):
                 spec = {"kind": "blobs", "corpus": "blobs", "n_topics": n_blobs, "begun": begun}
                 spec |= {"options": options, "seeds": 1 if quick else 5}
                 found.append((f"topics found/blobs-{n_blobs}/from {begun}, {label}", spec))
+    return found
+
+
+def moves_or_not(quick=False):
+    """Scores of HDPs by passes, with moves, without, and with births, as :func:`experiments`."""
+    found = []
+
+    def add(corpus, k, label, options, passes, seeds, **more):
+        for seed in range(1 if quick else seeds):
+            spec = {"kind": "curve", "method": "sparsehdp", "options": options, "seed": seed}
+            spec |= {"corpus": corpus, "n_topics": k, "passes": 4 if quick else passes}
+            found.append((f"moves/{corpus}-{k}/{label}, seed {seed}", {**spec, **more}))
+
+    plan = [("kos", 100, 3, {}), ("newsgroups20", 200, 3, {}), ("nips", 200, 2, {})]
+    plan.append(("arxiv300k", 200, 1, {"share": 10}))
+    for corpus, k, seeds, more in [("kos", 20, 1, {})] if quick else plan:
+        for label, moves in (("moves", True), ("no moves", False)):
+            options = {"restarts": 0, "moves": moves}
+            add(corpus, k, label, options, 30, seeds, score="last", **more)
+    corpus, k = ("kos", 10) if quick else ("newsgroups20", 20)
+    for label, more in (("births", {}), ("births, prior by frequency", {"by_frequency": 0.04})):
+        options = {"restarts": 0, **BIRTHS, **more}
+        add(corpus, k, label, options, 16, 2 if more else 1, score="last")
+    return found
+
+
+def hdp_seconds(quick=False):
+    """Seconds of a pass of HDPs and of LDA, threads, and a large corpus, as :func:`experiments`."""
+    found = []
+
+    def add(key, corpus, k, label, method="sparsehdp", **spec):
+        spec = {"kind": "curve", "method": method, "corpus": corpus, "n_topics": k, **spec}
+        found.append((f"{key}/{corpus}-{k}/{label}", spec))
+
+    corpus, k = ("kos", 20) if quick else ("newsgroups20", 200)
+    for repeat in range(1 if quick else 3):
+        last = f"#{repeat}" if repeat else ""
+        spec = {"passes": 4 if quick else 16, "score": "none"}
+        add("hdp passes", corpus, k, f"LDA{last}", "sparsepost", **spec)
+        add("hdp passes", corpus, k, f"HDP{last}", **spec)
+        add("hdp passes", corpus, k, f"HDP, no moves{last}", options={"moves": False}, **spec)
+        add("hdp threads", corpus, k, f"1{last}", **spec)
+        add("hdp threads", corpus, k, f"2{last}", threads=2, **spec)
+    corpus, k = ("kos", 20) if quick else ("arxiv300k", 500)
+    spec = {"threads": 2, "budget": 2 if quick else 110, "score": "last"}
+    add("arxiv", corpus, k, "HDP", **spec)
     return found
 
 
@@ -371,21 +417,15 @@ def patches_by_image(quick=False):
     """The measurements of Gaussians with weights for each photograph, as :func:`experiments`."""
     found = []
     k, n_each = (20, 50) if quick else (100, 500)
-    plan = [
-        ("hdp", "HDP", {}),
-        ("hdp", "HDP, doc_concentration=5", {"doc_concentration": 5.0}),
-        ("mixture", "Dirichlet process", {}),
-    ]
-    for method, kind, more in plan:
+    for method, kind in (("hdp", "HDP"), ("mixture", "Dirichlet process")):
         for estimation in ("bayes", "map"):
-            for moves in (True, False):
-                label = f"{kind}, {estimation}{'' if moves else ', no moves'}"
-                options = {"estimation": estimation, "moves": moves, **more}
-                options |= {"max_iter": 3} if quick else {}
-                for seed in range(1 if quick else 3):
-                    spec = {"kind": "patches by image", "corpus": "bsds500", "n_topics": k}
-                    spec |= {"method": method, "n_each": n_each, "options": options, "seed": seed}
-                    found.append((f"patches by image/bsds500-{k}/{label}, seed {seed}", spec))
+            options = {"estimation": estimation}
+            options |= {"max_iter": 3} if quick else {}
+            for seed in range(1 if quick else 3):
+                spec = {"kind": "patches by image", "corpus": "bsds500", "n_topics": k}
+                spec |= {"method": method, "n_each": n_each, "options": options, "seed": seed}
+                label = f"{kind}, {estimation}, seed {seed}"
+                found.append((f"patches by image/bsds500-{k}/{label}", spec))
     return found
 
 

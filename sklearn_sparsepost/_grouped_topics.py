@@ -25,7 +25,12 @@ from sklearn_sparsepost._topic_estimator import scaled_rows
 from sklearn_sparsepost._topic_variational import BaseVariationalTopics
 
 # What a start from rows is called where mixtures begin.
-ROW_STARTS = {"k-means++": "k-means++", "random": "random_from_data"}
+ROW_STARTS = {
+    "auto": "agglomerative",
+    "agglomerative": "agglomerative",
+    "k-means++": "k-means++",
+    "random": "random_from_data",
+}
 # The parameters that a fit cannot change when it goes on.
 STRUCTURE = ("observation", "covariance_type", "assume_centered", "estimation")
 
@@ -55,6 +60,10 @@ class BaseGroupedTopics(BaseVariationalTopics):
         **BaseVariationalTopics._parameter_constraints,
         **GAUSSIAN_PARAMETERS,
         "observation": [StrOptions({"multinomial", "gaussian"}), callable],
+        "init": [
+            StrOptions({"auto", "k-means++", "random", "anchor", "agglomerative"}),
+            "array-like",
+        ],
     }
 
     # ------------------------------------------------------------------ data
@@ -96,8 +105,15 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
     # ------------------------------------------------------------------ models
 
+    @property
+    def _first_topics(self):
+        """Where topics of words begin."""
+        return "k-means++" if isinstance(self.init, str) and self.init == "auto" else self.init
+
     def _model_of(self, corpus, n_documents, goes_on):
         if _wants_words(self):
+            if isinstance(self.init, str) and self.init == "agglomerative":
+                raise ValueError("init='agglomerative' is for rows, and documents are counts")
             return super()._model_of(corpus, n_documents, goes_on)
         of_words = {
             "topic_word_prior": self.topic_word_prior is not None,

@@ -60,8 +60,9 @@ class SparseHDP(BaseGroupedTopics):
         more topics there are.
 
     topic_word_prior : float or array-like of shape (n_features,), default=None
-        Dirichlet prior of the topics' words: one value, or one a word. By default 0.1. Not for
-        rows in groups.
+        Dirichlet prior of the topics' words: one value, or one a word. By default 0.1. One that
+        follows the words' frequencies has the bound prefer more topics, see the :ref:`User Guide
+        <cost_of_a_topic>`. Not for rows in groups.
 
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
         Covariances of the Gaussians; "tied" is one full covariance for all topics.
@@ -97,10 +98,12 @@ class SparseHDP(BaseGroupedTopics):
     max_components : int, default=None
         The most topics after births, at least `n_components`. None leaves it to the bound.
 
-    init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
-            default="k-means++"
-        The first topics, as for :class:`SparseLDA`. Of rows in groups, each begins in the nearest
-        of K rows that k-means++ draws, or of K random ones, or of those given here.
+    init : {"auto", "k-means++", "random", "anchor", "agglomerative"} or array-like of shape \
+            (n_components, n_features), default="auto"
+        The first topics. Of words as for :class:`SparseLDA`, "auto" being "k-means++". Of rows in
+        groups "auto" is "agglomerative", which merges small clusters as :class:`SparseMixture`
+        does; or each row begins in the nearest of K rows that k-means++ draws, or of K random
+        ones, or of those given here.
 
     {n_batches}
 
@@ -266,7 +269,7 @@ class SparseHDP(BaseGroupedTopics):
         learning_method="memoized",
         moves=True,
         max_components=None,
-        init="k-means++",
+        init="auto",
         n_batches=10,
         batch_size=512,
         learning_decay=0.7,

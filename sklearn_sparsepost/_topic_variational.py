@@ -196,12 +196,18 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
 
     # ------------------------------------------------------------------ starting and going on
 
+    @property
+    def _first_topics(self):
+        """Where topics of words begin."""
+        return self.init
+
     def _new_state(self, model, corpus, seed):
         """The state before the first pass, its topics from `init`."""
         X, dtype = corpus.X, corpus.dtype
         beta = self._resolve_priors(X.shape[1])[1]
         rng = keyed_generator(seed, 0, STREAM_INIT)
-        counts = first_counts(X, self.n_components, self.init, beta, dtype, rng, corpus.weight)
+        first = self._first_topics
+        counts = first_counts(X, self.n_components, first, beta, dtype, rng, corpus.weight)
         return self._state_of(_stats_of(model, counts), seed, model.first_learned(), dtype)
 
     def _state_of(self, *given):

@@ -233,6 +233,48 @@ def test_the_bound_rises(data, method, moves):
 # ---------------------------------------------------------------------- what it finds
 
 
+KINDS = [("full", False), ("full", True), ("diag", False), ("diag", True)]
+KINDS += [("spherical", False), ("spherical", True), ("tied", False)]
+
+
+@pytest.mark.parametrize("covariance_type, assume_centered", KINDS)
+def test_similarity_by_hand(data, covariance_type, assume_centered):
+    """Divergences of two Gaussians to each other, by their definition."""
+    X, groups = data
+    options = {"covariance_type": covariance_type, "assume_centered": assume_centered}
+    made = hdp(5, moves=False, max_iter=2, **options).fit(X, groups=groups)
+    stats = made._fit_state.stats.reorder(made._fit_state.learned["order"])
+    found = made._observation.similarity(stats)
+    shape = {"diag": np.diag, "spherical": lambda value: value * np.eye(D)}
+    covariances = [made.covariances_] * 5 if covariance_type == "tied" else made.covariances_
+    covariances = [shape.get(covariance_type, np.asarray)(value) for value in covariances]
+    for i in range(5):
+        for j in range(5):
+            gap = made.means_[i] - made.means_[j]
+            one, two = np.linalg.inv(covariances[i]), np.linalg.inv(covariances[j])
+            both = np.trace(one @ covariances[j] + two @ covariances[i]) - 2 * D
+            divergence = 0.5 * (both + gap @ (one + two) @ gap)
+            np.testing.assert_allclose(found[i, j], np.exp(-divergence / 8), rtol=1e-4)
+
+
+def test_merges_duplicates_that_live_in_different_groups():
+    """What no group has beside its copy is not correlated, but alike."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 30)
+    X = rng.standard_normal((1200, D)) + 8 * rng.integers(0, 2, (1200, 1))
+    first = np.array([[0, 0], [8, 8]])[(X.sum(axis=1) > 8).astype(int)]
+    resp = np.zeros((1200, 4))
+    resp[np.arange(1200), (first[:, 0] > 0) + 2 * (groups % 2)] = 1
+    documents = StickDocuments(0.5, 10.0, 4, 40, restarts=0, sparsity_level=1)
+    model = Admixture(gaussian(), documents, 4)
+    corpus = Corpus(X, np.float64, 1, groups=np.arange(0, 1201, 30))
+    state = begin(model, corpus, resp)
+    state.overlap = resp.T @ (groups[:, None] == groups).astype(float) @ resp
+    state.attempts = topic_moves.Attempts(4)
+    pairs = topic_moves.choose_topic_pairs(model, state).tolist()
+    assert [0, 2] in pairs and [1, 3] in pairs and [0, 3] not in pairs
+
+
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 @pytest.mark.parametrize("estimation", ["bayes", "map"])
 def test_finds_the_components(data, covariance_type, estimation):
@@ -594,6 +636,24 @@ def test_groups_of_one_row_are_legal(data):
     )
     found = made.score_samples(X, np.arange(len(X)))
     np.testing.assert_allclose(found, np.log(density @ weights), rtol=1e-6)
+
+
+def test_starts_of_rows(data):
+    """By default that of mixtures, and all that there are find the same."""
+    X, groups = data
+    found = {}
+    for init in ("auto", "agglomerative", "k-means++", "random"):
+        made = hdp(6, init=init, max_iter=30).fit(X, groups=groups)
+        assert made.n_components_ == 4
+        found[init] = made.bound_history_[0]
+    assert found["auto"] == found["agglomerative"] != found["k-means++"]
+    counts = np.eye(5, dtype=int)[[0, 1, 2, 3, 4, 0, 1]]
+    auto, named = (
+        SparseHDP(2, init=init, random_state=0).fit(counts) for init in ("auto", "k-means++")
+    )
+    assert auto.components_.tobytes() == named.components_.tobytes()
+    with pytest.raises(ValueError, match="init='agglomerative' is for rows"):
+        SparseHDP(2, init="agglomerative").fit(counts)
 
 
 def test_what_rows_have_not(data):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, logsumexp, xlogy
 
 from sklearn_sparsepost import SparseHDP
 from sklearn_sparsepost._learning.moves import merge_components
@@ -160,6 +160,45 @@ def merges_of(pairs, n_components, left):
         if len(lost) == 1:
             gone -= lost
             yield sum(pair) - max(lost), max(lost)
+
+
+def test_bound_is_below_the_evidence_that_enumeration_finds():
+    """All assignments of two documents to two topics, sticks integrated out by quadrature."""
+    K, beta, tokens = 2, 0.1, np.array([0, 0, 1, 0, 2, 2, 3])
+    document = np.array([0, 0, 0, 0, 1, 1, 1])
+    # u ~ Beta(1, gamma) by its quantiles.
+    node, share = np.polynomial.legendre.leggauss(60)
+    u = 1 - (0.5 - 0.5 * node) ** (1 / GAMMA)
+    one, two = (grid.ravel() for grid in np.meshgrid(u, u))
+    weight = np.outer(share, share).ravel() / 4
+    mass = ALPHA * np.stack([one, (1 - one) * two])
+    terms = []
+    for number in range(K ** len(tokens)):
+        z = number // K ** np.arange(len(tokens)) % K
+        table = np.zeros((K, 4))
+        np.add.at(table, (z, tokens), 1)
+        value = (gammaln(table + beta) - gammaln(beta)).sum()
+        value += (gammaln(4 * beta) - gammaln(4 * beta + table.sum(axis=1))).sum()
+        log_p = np.zeros(len(weight))
+        for d in range(2):
+            held = np.bincount(z[document == d], minlength=K)[:, None]
+            log_p += (gammaln(mass + held) - gammaln(mass)).sum(axis=0)
+            log_p += gammaln(ALPHA) - gammaln(ALPHA + held.sum())
+        terms.append(value + logsumexp(log_p, b=weight))
+    evidence = logsumexp(terms)
+    X = sp.csr_array((np.ones(len(tokens)), (document, tokens)), shape=(2, 4))
+    options = {"sparsity_level": None, "restarts": 0, "tol": 1e-10}
+    documents = StickDocuments(ALPHA, GAMMA, K, 2, **options)
+    model = Admixture(Multinomial("bayes", np.full((1, 1), beta), 4), documents, K)
+    corpus, best = Corpus(X, np.float64, 1), -np.inf
+    for seed in range(4):
+        state = begin(model, corpus, np.random.default_rng(seed).dirichlet(np.full(K, 0.3), 2))
+        for _ in range(30):
+            state = batch_pass(model, corpus, state)
+        assert np.diff(state.history).min() > -1e-8
+        best = max(best, state.history[-1])
+    # Of the assignments mean field finds one kind, and sticks have a surrogate.
+    assert best < evidence < best + 2
 
 
 def test_no_learning_is_lda_of_the_same_prior_to_the_bit():

@@ -1,12 +1,13 @@
 """Births: components that are proposed on a few units, and stay only if the whole-data bound rises.
 
 A component may hold what several should. The units in which it matters most, or if these are many
-some of them, are clustered: of groups what is the component's. The clusters are new components,
-that a few local updates of these units settle beside all others. Nothing else changes, so that the
-bound of all data is known, as for deletes, and without another pass. What other units would gain by
-the new components, the next passes find. Births of many components at once and their place among
-the other moves are those of Hughes & Sudderth, "Memoized online variational inference for Dirichlet
-process mixture models", 2013.
+some of them, are clustered: of groups what is the component's. The clusters are new components, but
+for the largest of groups, with which the component itself goes on: one more is easier to pay for
+than two. A few local updates of these units settle them beside all others. Nothing else changes, so
+that the bound of all data is known, as for deletes, and without another pass. What other units
+would gain by the new components, the next passes find. Births of many components at once and their
+place among the other moves are those of Hughes & Sudderth, "Memoized online variational inference
+for Dirichlet process mixture models", 2013.
 """
 
 import numpy as np
@@ -26,7 +27,9 @@ MOST_ROWS, MOST_GROUPS, LEAST_UNITS = 1 << 17, 2000, 4
 N_SAMPLED, ROW_CHILDREN, GROUP_CHILDREN = 8192, (2, 6), 3
 # Turns in which children of rows settle among themselves, and local steps beside all others.
 N_ALONE, ROW_TURNS, GROUP_TURNS = 10, 1, 10
-# A parent that is left less than this share of its data is begun anew as the first child.
+# Local steps after which children stay as they are if the bound rises by them.
+LEAST_TURNS = 3
+# A parent of rows that is left less than this share of its data is begun anew as the first child.
 ANEW = 0.1
 # Data below which a child is given up, and the most that children take from other components.
 LEAST_CHILD, MOST_WEIGHT = 1.0, 0.5
@@ -155,7 +158,8 @@ class Brood:
             self.rest.add(stats, -1.0)
         left = self.rest.value("count")[parent]
         few = left < ANEW * state.stats.value("count")[parent]
-        self.begins_anew = bool(few)
+        # Of groups the largest cluster stays the parent's.
+        self.begins_anew = model.tracks_overlap or bool(few)
 
     def first(self, clusters, room, rng):
         """Statistics that children begin from, as if all units drawn had been clustered.
@@ -172,7 +176,10 @@ class Brood:
         if self.model.tracks_overlap:
             globals_ = self.model.resized(self.rest.n_components).globals_of(self.state)
             chunk = self.model.share_of(chunk, globals_, self.parent)
-            best = self._clustered(chunk, clusters(chunk, min(GROUP_CHILDREN, most), rng))
+            labels = clusters(chunk, min(GROUP_CHILDREN, most), rng)
+            size = np.bincount(labels)
+            rank = np.argsort(np.argsort(-size, kind="stable"))  # the largest first
+            best = self._clustered(chunk, rank[labels])
         else:
             n_rows = len(numbers)
             best, value = None, self._alone(chunk, np.zeros(n_rows, dtype=np.intp), 1)[1]
@@ -227,6 +234,8 @@ class Brood:
                 start.add(stats)
             trial = state.with_components(start, learned)
             before, bound = bound, model.bound(trial)
+            if turn + 1 >= LEAST_TURNS and bound > least:
+                break  # passes settle them further
             if turn < n_turns - 1:
                 # Turns gain less and less.
                 if turn and bound + (n_turns - 1 - turn) * (bound - before) < least:

@@ -197,6 +197,16 @@ class _Gaussian(Observation):
             total = total + value.sum()
         return float(total)
 
+    def similarity(self, stats):
+        """Bhattacharyya coefficients, if covariances are equal: exp(-J / 8), J the divergence.
+
+        J is the sum of the Kullback-Leibler divergences of both Gaussians to each other (H.
+        Jeffreys, "An invariant form for the prior probability in estimation problems", 1946).
+        """
+        affinity = self._affinity(self.estimate(stats))
+        own = np.diag(affinity)
+        return np.exp((affinity + affinity.T - own[:, None] - own) / 8)
+
     def priors(self):
         """The prior, if there is one, by scikit-learn's names."""
         if self.estimation == "ml":
@@ -477,6 +487,12 @@ class TiedGaussian(_MatrixGaussian):
         second = stats.value("second") - cross - cross.T + (mean.T * stats.value("count")) @ mean
         return ((second @ factor) * factor).sum()
 
+    def _affinity(self, estimates):
+        """Minus half the quadratic form in each component of the mean of each other one."""
+        white = estimates["means"] @ estimates["precisions_cholesky"]
+        square = (white**2).sum(axis=1)
+        return white @ white.T - 0.5 * (square[:, None] + square)
+
     def table(self, estimates, dtype, *, point=False):
         """Coefficients of whitened rows, in double as those of diagonal covariances."""
         factor = estimates["precisions_cholesky"]
@@ -602,6 +618,13 @@ class AxisGaussian(_Gaussian):
             first, count = stats.value("first"), stats.value("count")
             second -= self._share(2 * first * mean - count[:, None] * mean**2)
         return self.shared * (second * estimates["precisions_cholesky"] ** 2).sum(axis=1)
+
+    def _affinity(self, estimates):
+        """Minus half the expected quadratic form in each component of data from each other one."""
+        means, precision = estimates["means"], estimates["precisions_cholesky"] ** 2
+        affinity = (estimates["covariances"] + self._share(means**2)) @ precision.T * self.shared
+        pulled = means * precision
+        return means @ pulled.T - 0.5 * (affinity + (pulled * means).sum(axis=1))
 
     def n_parameters(self, n_components):
         """Means, if they are free, and variances."""
