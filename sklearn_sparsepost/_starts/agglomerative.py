@@ -95,7 +95,7 @@ def _far_rows(rows, weight, n_rows, rng):
         sums = np.cumsum(weight * distance)
         drawn = np.searchsorted(sums, threshold * sums[-1], side="right")
         found.append(min(int(drawn), len(rows) - 1))  # all distances may be rounded to 0
-    return np.unique(found)
+    return np.array(list(dict.fromkeys(found)))
 
 
 def _nearest(rows, centres):
