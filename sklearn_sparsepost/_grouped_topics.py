@@ -387,9 +387,9 @@ class BaseGroupedTopics(BaseVariationalTopics):
         """Log-likelihood of each row of real data given most others of its group.
 
         The rows of each group are dealt to five parts. Each part is predicted by topic weights that
-        are inferred from the other four, by dense mean field, and by point estimates of the
-        components: ``log sum_k E[pi_k | others] p(x | means_[k], covariances_[k])``. The only row
-        of a group is predicted by `topic_weights_`, scaled to sum to 1.
+        are inferred from the other four, by dense mean field: ``log sum_k E[pi_k | others]
+        p_k(x)``, where p_k is as in :meth:`SparseMixture.score_samples`. The only row of a group
+        is predicted by `topic_weights_`, scaled to sum to 1.
 
         Parameters
         ----------

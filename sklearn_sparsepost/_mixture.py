@@ -99,7 +99,8 @@ class SparseMixture(BaseMixture):
 
     covariance_prior : float or array-like, default=None
         Scale of the prior of the covariances: (n_features, n_features) if "full" or
-        "tied", (n_features,) if "diag", a number if "spherical". By default the covariance of `X`.
+        "tied", (n_features,) if "diag", a number if "spherical". By default the covariance of `X`,
+        for "full" under a Dirichlet distribution divided by `n_components`.
 
     feature_prior : float or array-like of shape (n_features,), default=None
         Pseudo-counts of each feature, of ones and of zeros alike for "bernoulli". By default 1 for

@@ -145,7 +145,13 @@ class BaseMixture(DensityMixin, BaseVariational):
         return sp.vstack(blocks, format="csr") if self.sparse_output else np.concatenate(blocks)
 
     def score_samples(self, X):
-        """Log-likelihood of each row under the point estimates.
+        """Log-likelihood of each row: its density given the data of the fit.
+
+        Of point estimates ("map", "ml") it is ``log sum_k weights_[k] N(x | means_[k],
+        covariances_[k])``, over all components. With "bayes" Gaussians are integrated over their
+        posterior: each is a Student's t distribution, whose tails are the wider, the fewer rows
+        the component has (Bishop, "Pattern recognition and machine learning", 10.81). Counts and
+        bits have the expected probabilities of their features.
 
         Parameters
         ----------
@@ -155,7 +161,7 @@ class BaseMixture(DensityMixin, BaseVariational):
         Returns
         -------
         log_likelihood : ndarray of shape (n_samples,)
-            ``log sum_k weights_[k] p(x | means_[k], covariances_[k])``, over all components.
+            In nats.
         """
         check_is_fitted(self)
         X, dtype = self._validate_rows(X, reset=False, dtype=self.weights_.dtype)

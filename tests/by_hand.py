@@ -1,6 +1,10 @@
-"""Moves of components made by hand: to tables of all responsibilities, whose sums are compared."""
+"""What tests compute by hand.
+
+Moves of components are made to tables of all responsibilities, whose sums are compared.
+"""
 
 import numpy as np
+from scipy.stats import multivariate_t
 
 from sklearn_sparsepost._learning.loops import batch_pass, memoized_pass
 from sklearn_sparsepost._models.mixture import Mixture, responsibilities
@@ -148,3 +152,18 @@ def assert_same(stats, wanted):
     assert set(stats.arrays) == set(wanted.arrays) and set(stats.scalars) == set(SCALARS)
     for name in (*stats.arrays, *SCALARS):
         np.testing.assert_allclose(stats.value(name), wanted.value(name), rtol=1e-9, atol=1e-8)
+
+
+def student_densities(model, X):
+    """Densities of rows in a model's Gaussians of full or tied covariance, given its data."""
+    K, D = model.means_.shape
+    freedom = np.broadcast_to(model.degrees_of_freedom_, K) + 1 - D
+    covariances = np.broadcast_to(model.covariances_, (K, D, D))
+    spread = (freedom + D - 1) / freedom * (1 + 1 / model.mean_precision_)
+    found = [
+        multivariate_t(mean, width * covariance, n).pdf(X)
+        for mean, width, covariance, n in zip(
+            model.means_, spread, covariances, freedom, strict=True
+        )
+    ]
+    return np.stack(found, axis=1)

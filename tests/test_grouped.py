@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from by_hand import student_densities
 from joblib import parallel_config
 from scipy.special import gammaln, logsumexp, psi, xlogy
 from scipy.stats import multivariate_normal
@@ -636,6 +637,11 @@ def test_groups_of_one_row_are_legal(data):
     )
     found = made.score_samples(X, np.arange(len(X)))
     np.testing.assert_allclose(found, np.log(density @ weights), rtol=1e-6)
+    # Of posteriors the density is that given the data.
+    made = hdp(4, estimation="bayes", moves=False, max_iter=3).fit(X, groups=np.arange(len(X)))
+    weights = made.topic_weights_ / made.topic_weights_.sum()
+    found = made.score_samples(X, np.arange(len(X)))
+    np.testing.assert_allclose(found, np.log(student_densities(made, X) @ weights), rtol=1e-6)
 
 
 def test_starts_of_rows(data):

@@ -10,6 +10,7 @@ from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
 from sklearn_sparsepost._models.gaussian_search import LEAST_SHARE, GaussianSearch, padded
 from sklearn_sparsepost._models.observation import Observation
+from sklearn_sparsepost._models.student import independent_density, student_density, student_terms
 from sklearn_sparsepost._run.threads import map_slices
 
 LOG_2PI = np.log(2 * np.pi)
@@ -145,18 +146,26 @@ class _Gaussian(Observation):
             ways += " (estimation='bayes' or 'map')"
         return ValueError(f"some components have {what}: {ways}")
 
-    def _constant(self, estimates, point):
+    def _constant(self, estimates):
         """E[log N(x | mu, Lambda)] at x = mu."""
-        log_det = self._log_det(estimates, point)
+        log_det = self._log_det(estimates)
         constant = 0.5 * (log_det - self.n_features * LOG_2PI)
-        if self.estimation == "bayes" and not (point or self.assume_centered):
+        if self.estimation == "bayes" and not self.assume_centered:
             constant = constant - 0.5 * self.n_features / estimates["mean_precision"]
         return constant
 
-    def _log_det(self, estimates, point=False):
-        """E[log |Lambda|], or log |E[Lambda]|."""
+    def _predictive(self, estimates, point, log_det):
+        """Terms of the posterior predictive density if there is a posterior and `point` asks."""
+        if not point or self.estimation != "bayes":
+            return None
+        size, freedom, width = self._student_sizes(estimates["degrees_of_freedom"])
+        beta = None if self.assume_centered else estimates["mean_precision"]
+        return student_terms(log_det, size=size, freedom=freedom, width=width, mean_precision=beta)
+
+    def _log_det(self, estimates):
+        """E[log |Lambda|], or log |Lambda| of point estimates."""
         log_det = self._point_log_det(estimates)
-        if self.estimation == "bayes" and not point:
+        if self.estimation == "bayes":
             log_det = log_det + self._log_det_gap(estimates["degrees_of_freedom"])
         return log_det
 
@@ -164,7 +173,7 @@ class _Gaussian(Observation):
         """E[log p(x | z, mu, Lambda)]."""
         count = stats.value("count")
         quadratic = self._quadratic(stats, estimates)
-        constant = (count * self._constant(estimates, False)).sum()
+        constant = (count * self._constant(estimates)).sum()
         return float(constant - 0.5 * np.sum(quadratic))
 
     def prior_bound(self, estimates):
@@ -247,6 +256,9 @@ class _MatrixGaussian(_Gaussian):
         if not all(found):
             raise self._singular("covariances that are not positive definite")
         return factors
+
+    def _student_sizes(self, nu):
+        return nu, nu + 1 - self.n_features, self.n_features
 
     def _point_log_det(self, estimates):
         diagonal = np.einsum("...ii->...i", estimates["precisions_cholesky"])
@@ -359,11 +371,11 @@ class FullGaussian(_MatrixGaussian):
         """Constants, padded factors and whitened means."""
         factors = estimates["precisions_cholesky"]
         offset = np.einsum("ki,kij->kj", estimates["means"], factors)
-        return {
-            "constant": self._constant(estimates, point),
-            "factors": padded(factors, dtype),
-            "offset": padded(offset, dtype),
-        }
+        table = {"factors": padded(factors, dtype), "offset": padded(offset, dtype)}
+        terms = self._predictive(estimates, point, self._point_log_det(estimates))
+        if terms is not None:
+            return {**table, "student": terms, "constant": np.zeros(len(factors))}
+        return {**table, "constant": self._constant(estimates)}
 
     def _affinity(self, estimates):
         """Minus half the expected quadratic form in each component of data from each other one."""
@@ -379,8 +391,12 @@ class FullGaussian(_MatrixGaussian):
         return -0.5 * affinity
 
     def log_likelihood(self, rows, table):
-        """Constant - |P^T (x - mu)|^2 / 2."""
-        return self._weights(rows, table, 0.0)
+        """Constant - |P^T (x - mu)|^2 / 2, or Student's t of the squared length."""
+        value = self._weights(rows, table, 0.0)
+        if "student" not in table:
+            return value
+        exact = np.multiply(value, -2.0, dtype=np.float64)
+        return student_density(exact, table["student"]).astype(rows.dtype, copy=False)
 
     def _weights(self, rows, table, log_weights):
         """One sum of all constants, rounded once, as in the search: no bit tells the two apart."""
@@ -497,11 +513,13 @@ class TiedGaussian(_MatrixGaussian):
         """Coefficients of whitened rows, in double as those of diagonal covariances."""
         factor = estimates["precisions_cholesky"]
         white = estimates["means"] @ factor
-        constant = self._constant(estimates, point) - 0.5 * (white**2).sum(axis=1)
+        terms = self._predictive(estimates, point, self._point_log_det(estimates))
+        constant = 0.0 if terms is not None else self._constant(estimates)
         return {
             "factor": np.ascontiguousarray(factor),
             "columns": np.ascontiguousarray(white.T),
-            "constant": constant,
+            "constant": constant - 0.5 * (white**2).sum(axis=1),
+            "student": terms,
         }
 
     def log_likelihood(self, rows, table):
@@ -512,6 +530,8 @@ class TiedGaussian(_MatrixGaussian):
         out = np.empty((rows.shape[0], len(table["constant"])))
         kernels.products(white, table["columns"], table["constant"], out)
         out -= 0.5 * (white**2).sum(axis=1)[:, None]
+        if table["student"] is not None:
+            out = student_density(-2 * out, table["student"])
         return out.astype(rows.dtype, copy=False)
 
     def n_parameters(self, n_components):
@@ -582,6 +602,9 @@ class AxisGaussian(_Gaussian):
             raise self._singular("variances of 0")
         return 1 / np.sqrt(covariances)
 
+    def _student_sizes(self, nu):
+        return self.shared * nu, self.shared * nu, self.shared
+
     def _point_log_det(self, estimates):
         return 2 * self.shared * np.log(estimates["precisions_cholesky"]).sum(axis=1)
 
@@ -634,20 +657,30 @@ class AxisGaussian(_Gaussian):
         """Coefficients of 1, and of x^2 below those of x if any."""
         precision = estimates["precisions_cholesky"] ** 2
         mean = estimates["means"]
-        constant = self._constant(estimates, point) - 0.5 * (precision * mean**2).sum(axis=1)
+        log_det = self._point_log_det(estimates) if self.spherical else np.log(precision)
+        terms = self._predictive(estimates, point, log_det)
+        if terms is not None and not self.spherical:
+            return {"means": mean, "precisions": precision, "terms": terms}
+        constant = 0.0 if terms is not None else self._constant(estimates)
+        constant = constant - 0.5 * (precision * mean**2).sum(axis=1)
         # Terms that nearly cancel where variances are small: in double, whatever the data are.
         columns = -0.5 * np.broadcast_to(precision, mean.shape)
         if not self.assume_centered:
             columns = np.concatenate([precision * mean, columns], axis=1)
-        return {"constant": constant, "columns": np.ascontiguousarray(columns.T)}
+        columns = np.ascontiguousarray(columns.T)
+        return {"constant": constant, "columns": columns, "student": terms}
 
     def log_likelihood(self, rows, table):
-        """One product of all rows and their squares with all components."""
+        """One product of all rows and their squares with all components; or feature by feature."""
         exact = rows.astype(np.float64, copy=False)
+        if "means" in table:
+            return independent_density(exact, **table).astype(rows.dtype, copy=False)
         squares = np.square(exact, order="C")
         exact = squares if self.assume_centered else np.concatenate([exact, squares], axis=1)
         out = np.empty((rows.shape[0], len(table["constant"])))
         kernels.products(exact, table["columns"], table["constant"], out)
+        if table["student"] is not None:
+            out = student_density(-2 * out, table["student"])
         return out.astype(rows.dtype, copy=False)
 
     def priors(self):

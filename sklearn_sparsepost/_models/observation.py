@@ -213,7 +213,8 @@ class Observation:
         dtype : dtype
             Type of the rows.
         point : bool, default=False
-            Whether the likelihood of the estimates is wanted instead of the expected one.
+            Whether the likelihood of new rows is wanted instead of the expected one: that of point
+            estimates, or the predictive density of posteriors.
 
         Returns
         -------

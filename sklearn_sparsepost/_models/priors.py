@@ -172,10 +172,17 @@ def gaussian_observation(params, mean, covariance, *, n_samples, dtype, depth=6)
 
 
 def _covariance_prior(params, covariance, dtype):
-    """The prior's scale: what was given, checked, or the data's covariance, made invertible."""
+    """The prior's scale: what was given, checked, or from the data's covariance, made invertible.
+
+    Of full covariances, which are narrow in some directions, all components' priors together are
+    worth the data's covariance; a process does not know how many there will be.
+    """
     kind, reg_covar = params["covariance_type"], params["reg_covar"]
     full = kind in MATRICES
     if params["covariance_prior"] is None:
+        weights = params.get("weight_concentration_prior_type")
+        if kind == "full" and weights == "dirichlet_distribution":
+            covariance = covariance / params["n_components"]
         variances = np.linalg.eigvalsh(covariance) if full else np.atleast_1d(covariance)
         singular = variances.min() <= len(variances) * EPSILON * variances.max()
         if variances.min() >= reg_covar and not singular:

@@ -1,17 +1,18 @@
 """First clusters of real vectors: many small ones, merged by what the model gains from it."""
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import gammaln
-from sklearn.cluster import kmeans_plusplus
-from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
+from sklearn.metrics import pairwise_distances
 
+from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._run.threads import single_blas
 
 # How many clusters there are at first for each that is wanted, and the neighbours of each that it
 # may be merged with.
 SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
 # Principal axes in which covariances are compared, the largest first.
-MOST_AXES = 32
+MOST_AXES = 24
 # The least variance of a cluster, that of the others being 1: duplicates have none.
 LEAST_VARIANCE = 1e-6
 # Stands for 0 where it divides.
@@ -67,7 +68,7 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     n_small = min(SMALL_CLUSTERS * n_clusters, len(distinct))
     with single_blas():
         centres = _centres(distinct, of_distinct, n_small, rng)
-        labels = pairwise_distances_argmin(rows, centres.astype(rows.dtype, copy=False))
+        labels = _nearest(rows, centres)
         of_rows = np.ones(len(rows)) if of_rows is None else of_rows
         clusters = _Clusters(*_moments(rows, labels, of_rows, n_small, covariance_type))
         return clusters.merged(n_clusters)[labels]
@@ -77,11 +78,37 @@ def _centres(rows, weight, n_centres, rng):
     """Rows to begin with: half of them anywhere, half far from each other."""
     if n_centres == len(rows):
         return rows
-    far = max(1, n_centres // 2)
-    seed = int(rng.integers(2**31))
-    _, far = kmeans_plusplus(rows, far, sample_weight=weight, random_state=seed, n_local_trials=1)
+    far = _far_rows(rows, weight, max(1, n_centres // 2), rng)
     others = np.delete(np.arange(len(rows)), far)
     return rows[np.concatenate([far, rng.choice(others, n_centres - len(far), replace=False)])]
+
+
+def _far_rows(rows, weight, n_rows, rng):
+    """Numbers of different rows by k-means++: drawn by squared distances to those before."""
+    rows = rows - rows.mean(axis=0, dtype=np.float64)
+    square = np.einsum("ij,ij->i", rows, rows)
+    found = [int(rng.choice(len(rows), p=weight / weight.sum()))]
+    distance = np.full(len(rows), np.inf)
+    for threshold in rng.random(n_rows - 1):
+        last = square + square[found[-1]] - 2 * (rows @ rows[found[-1]])
+        np.minimum(distance, np.maximum(last, 0), out=distance)
+        sums = np.cumsum(weight * distance)
+        drawn = np.searchsorted(sums, threshold * sums[-1], side="right")
+        found.append(min(int(drawn), len(rows) - 1))  # all distances may be rounded to 0
+    return np.array(list(dict.fromkeys(found)))
+
+
+def _nearest(rows, centres):
+    """The nearest centre of each row, in squared distances less what is the row's alone."""
+    centres = centres.astype(np.float64, copy=False)
+    square = np.einsum("ij,ij->i", centres, centres)
+    labels = np.empty(len(rows), dtype=np.intp)
+    step = max(1, BLOCK_BYTES // (8 * len(centres)))
+    for first in range(0, len(rows), step):
+        block = rows[first : first + step] @ (-2 * centres.T)
+        block += square
+        block.argmin(axis=1, out=labels[first : first + step])
+    return labels
 
 
 def _moments(rows, labels, weight, n_clusters, covariance_type):
@@ -90,29 +117,27 @@ def _moments(rows, labels, weight, n_clusters, covariance_type):
     Those of matrices are discriminant axes, along which means differ most beside the clusters'
     own variance. Scatter is matrices, diagonals, or (n_clusters, 1) sums of diagonals.
     """
-    full = covariance_type in ("full", "tied")
-    order = np.argsort(labels, kind="stable")
-    rows, weight, labels = rows[order], weight[order], labels[order]
     gap = rows - (weight @ rows) / weight.sum()
-    first = np.searchsorted(labels, np.arange(n_clusters + 1))
-    parts = [slice(*ends) for ends in zip(first[:-1], first[1:], strict=True)]
-    count = np.array([weight[part].sum() for part in parts])
-    means = np.array([weight[part] @ gap[part] for part in parts])
-    means /= np.where(count > 0, count, 1)[:, None]
-    inner = gap - means[labels]
-    if full:
-        spread, inside = (gap.T * weight) @ gap, (inner.T * weight) @ inner
+    order = np.argsort(labels, kind="stable").astype(np.int32)
+    first = np.searchsorted(labels[order], np.arange(n_clusters + 1)).astype(np.int32)
+    members = sp.csr_array((weight[order], order, first), shape=(n_clusters, len(rows)))
+    count = members.sum(axis=1)
+    means = members @ gap / np.where(count > 0, count, 1)[:, None]
+    if covariance_type in ("full", "tied"):
+        spread = (gap.T * weight) @ gap
+        inside = spread - (means.T * count) @ means
         axes = np.sqrt(weight.sum()) * _discriminant_axes(spread, inside + spread / len(rows))
-        inner, means = inner @ axes, means @ axes
-    else:
-        variances = weight @ inner**2 + weight @ gap**2 / len(rows)
-        if covariance_type == "spherical":
-            variances = variances.mean(keepdims=True)
-        scale = np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / weight.sum())
-        inner, means = inner / scale, means / scale
-    if full:
-        return count, means, np.array([(inner[p].T * weight[p]) @ inner[p] for p in parts])
-    scatter = np.array([weight[part] @ inner[part] ** 2 for part in parts])
+        gap, means = gap @ axes, means @ axes
+        second = np.zeros((n_clusters, axes.shape[1], axes.shape[1]))
+        kernels.scatter(gap, first, order, members.data, second, np.empty((0, 0)))
+        return count, means, second - np.einsum("k,ki,kj->kij", count, means, means)
+    gap **= 2
+    scatter = np.maximum(members @ gap - count[:, None] * means**2, 0)
+    variances = scatter.sum(axis=0) + weight @ gap / len(rows)
+    if covariance_type == "spherical":
+        variances = variances.mean(keepdims=True)
+    scale = np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / weight.sum())
+    means, scatter = means / scale, scatter / scale**2
     if covariance_type == "spherical":
         scatter = scatter.sum(axis=1, keepdims=True)
     return count, means, scatter

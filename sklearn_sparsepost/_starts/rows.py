@@ -288,6 +288,7 @@ def _labels(rows, n_components, init_params, means_init, shape, weight, rng, nam
         if len(distinct) > drawn:
             held = np.sort(rng.choice(len(distinct), drawn, replace=False))
             distinct, weight = distinct[held], weight[held]
+        distinct = rows[distinct]
         if agglomerative:
             weights = of_rows, weight
             return agglomerative_clusters(rows, distinct, weights, n_components, shape, rng)
@@ -309,18 +310,20 @@ def _first_means(rows, n_components, init_params, weight, rng):
 
 
 def _distinct_rows(rows, weight):
-    """Rows in order, equal ones once, and their weights: a start that knows no order of the data.
+    """Numbers of different rows, in an order of their own, and the weights of all that are equal.
 
-    Rows of weight 0 are left out.
+    A start so knows no order of the data. Rows of weight 0 are left out.
     """
     weight = np.ones(len(rows)) if weight is None else weight
-    rows, weight = rows[weight > 0], weight[weight > 0]
+    held = np.flatnonzero(weight > 0)
     # The last features tell most rows apart, and only what they do not needs all.
-    last = rows[:, -LAST_FEATURES:]
+    last = rows[:, -LAST_FEATURES:][held]
     order = np.lexsort(last.T)
     same = (last[order[1:]] == last[order[:-1]]).all(axis=1)
     tied = np.append(same, False) | np.append(False, same)
-    order[tied] = order[tied][np.lexsort(rows[order[tied]].T)]
-    rows, weight = rows[order], weight[order]
-    first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
-    return rows[first], np.bincount(np.cumsum(first) - 1, weight)
+    order[tied] = order[tied][np.lexsort(rows[held[order[tied]]].T)]
+    order = held[order]
+    pairs = np.flatnonzero(same)
+    same[pairs] = (rows[order[pairs]] == rows[order[pairs + 1]]).all(axis=1)
+    first = np.append(True, ~same)
+    return order[first], np.bincount(np.cumsum(first) - 1, weight[order])
