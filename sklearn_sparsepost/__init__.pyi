@@ -179,7 +179,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
         init: Literal["k-means++", "random", "anchor"] | ArrayLike = 'k-means++',
         max_iter: int = 200,
         burn_in: int | None = None,
-        sample_every: int = 5,
+        sample_every: int = 2,
         learn_every: int = 5,
         evaluate_every: int = 10,
         memmap_folder: str | Path | None = None,
@@ -271,7 +271,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     learning_method: Literal["memoized", "online", "batch"]
     moves: bool | Sequence[Literal["birth", "merge", "delete"]]
     max_components: int | None
-    init: Literal["k-means++", "random", "anchor"] | ArrayLike
+    init: Literal["auto", "k-means++", "random", "anchor", "agglomerative"] | ArrayLike
     n_batches: int
     batch_size: int
     learning_decay: float
@@ -332,7 +332,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         learning_method: Literal["memoized", "online", "batch"] = 'memoized',
         moves: bool | Sequence[Literal["birth", "merge", "delete"]] = True,
         max_components: int | None = None,
-        init: Literal["k-means++", "random", "anchor"] | ArrayLike = 'k-means++',
+        init: Literal["auto", "k-means++", "random", "anchor", "agglomerative"] | ArrayLike = 'auto',
         n_batches: int = 10,
         batch_size: int = 512,
         learning_decay: float = 0.7,

@@ -275,6 +275,7 @@ class Model:
     keeps_local: ClassVar[bool]
     tracks_overlap: ClassVar[bool]
     can_delete: ClassVar[bool]
+    has_bound: ClassVar[bool]
     leaves_out: ClassVar[bool]
     def add_learned(
         self,
