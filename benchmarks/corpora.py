@@ -91,8 +91,7 @@ def load(name):
 
 def words(name):
     """The words of a corpus, `<folder>/<name>/vocab.txt`, one a line."""
-    folder = _folder("SPARSEPOST_DATA", "data", f"{name}/vocab.txt") / name
-    return (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    return (places.folder_of(name) / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def _photographs(part):

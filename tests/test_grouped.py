@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_sparsepost import SparseHDP, SparseMixture
 from sklearn_sparsepost._learning import topic_moves
 from sklearn_sparsepost._learning.loops import batch_pass, memoized_pass
-from sklearn_sparsepost._models.gaussian import AxisGaussian, FullGaussian, TiedGaussian
+from sklearn_sparsepost._models.gaussian import FullGaussian, TiedGaussian
+from sklearn_sparsepost._models.gaussian_axes import AxisGaussian
 from sklearn_sparsepost._models.grouped import N_FOLDS, deal_rows, row_shares
 from sklearn_sparsepost._models.sticks import StickDocuments
 from sklearn_sparsepost._run import chunks

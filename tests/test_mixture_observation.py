@@ -10,7 +10,8 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._models.discrete import Bernoulli, Multinomial
-from sklearn_sparsepost._models.gaussian import AxisGaussian, FullGaussian
+from sklearn_sparsepost._models.gaussian import FullGaussian
+from sklearn_sparsepost._models.gaussian_axes import AxisGaussian
 from sklearn_sparsepost._models.mixture import Mixture, responsibilities
 from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._models.weights import DirichletWeights, ProcessWeights

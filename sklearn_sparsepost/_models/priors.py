@@ -15,7 +15,8 @@ from sklearn_sparsepost._checks import (
     positive_array,
 )
 from sklearn_sparsepost._models.discrete import Bernoulli, Multinomial
-from sklearn_sparsepost._models.gaussian import MATRICES, AxisGaussian, FullGaussian, TiedGaussian
+from sklearn_sparsepost._models.gaussian import MATRICES, FullGaussian, TiedGaussian
+from sklearn_sparsepost._models.gaussian_axes import AxisGaussian
 
 # Deviation, relative to the mean, below which a feature counts as constant.
 CONSTANT, EPSILON = 1e-12, np.finfo(float).eps

@@ -7,7 +7,8 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from sklearn_sparsepost._checks import MOST_VALUE, number_array
 from sklearn_sparsepost._models.contract import Globals
-from sklearn_sparsepost._models.gaussian import MATRICES, AxisGaussian, FullGaussian, TiedGaussian
+from sklearn_sparsepost._models.gaussian import MATRICES, FullGaussian, TiedGaussian
+from sklearn_sparsepost._models.gaussian_axes import AxisGaussian
 from sklearn_sparsepost._models.observation import Observation
 from sklearn_sparsepost._models.priors import discrete_observation, gaussian_observation
 from sklearn_sparsepost._run.threads import single_blas
