@@ -92,8 +92,9 @@ class SparseLDA(BaseVariationalTopics):
         that tables stay small and expected counts what they are.
 
     average_after : int, default=None
-        Of "gibbs" with batch or memoized learning: `components_` is the average of the topics of
-        all passes after this many; by default after half of `max_iter`.
+        Of "gibbs": `components_` is the average of the topics of all passes after this many. By
+        default, in batch and memoized learning, after half of `max_iter`; in online learning
+        topics are not averaged unless this is given.
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
@@ -363,9 +364,11 @@ class SparseLDA(BaseVariationalTopics):
 
     def _one_pass(self, model, corpus):
         one_pass = super()._one_pass(model, corpus)
-        if self.local_step == "variational" or self.learning_method == "online":
+        after = self.average_after
+        if after is None and self.learning_method != "online":
+            after = self.max_iter // 2
+        if self.local_step == "variational" or after is None:
             return one_pass
-        after = self.max_iter // 2 if self.average_after is None else self.average_after
         return partial(averaged_pass, one_pass, after)
 
     def _documents(self, alpha):
