@@ -285,10 +285,8 @@ def local_steps(quick=False):
         long = 1
         if "online" in label:
             # A step's cost is that of its words' rows of topics: for both alike, larger batches.
-            # Drawn topics are slower here, and so it is asked where the two lead.
+            # Drawn topics are slower here: longer than the others, to see whether they catch up.
             options, long = {**options, "batch_size": 2048}, 3
-            if "gibbs" in label:
-                options["average_after"] = 3
         spec = {"options": options, "budget": long * budget, "threads": 2, "coherent": long > 1}
         add("local steps, 2 threads", corpus, k, label, method, **spec)
 

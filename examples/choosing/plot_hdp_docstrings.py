@@ -24,7 +24,8 @@ vectorizer = CountVectorizer(
 X = vectorizer.fit_transform(corpus.data)
 X_train, X_test = train_test_split(X, test_size=300, random_state=0)
 print(
-    f"{X_train.shape[0]:,} documents, {X_train.sum():,} words, {X.shape[1]:,} of them different"
+    f"{X_train.shape[0]:,} documents, {X_train.sum():,} words, "
+    f"{X.shape[1]:,} of them different"
 )
 
 # %%
@@ -63,7 +64,8 @@ runs = {
 for name, traces in runs.items():
     for topics, scores in traces:
         print(
-            f"{name:26} {topics[0]:4.0f} -> {topics[-1]:3.0f} topics, score {scores[-1]:.3f}"
+            f"{name:26} {topics[0]:4.0f} -> {topics[-1]:3.0f} topics, "
+            f"score {scores[-1]:.3f}"
         )
 
 sizes = (10, 25, 50, 150)

@@ -71,7 +71,8 @@ for name, (options, _) in MODELS.items():
         (row["seconds"], np.exp(-row["score"])) for row in log.get_logs()
     ]
     print(
-        f"{name:12} perplexity {curves[name][-1][1]:.0f}, {len(lda.components_)} topics"
+        f"{name:12} perplexity {curves[name][-1][1]:.0f}, "
+        f"{len(lda.components_)} topics"
     )
 
 fig, (left, right) = plt.subplots(
