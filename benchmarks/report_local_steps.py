@@ -19,7 +19,8 @@ def _held_out(name, labels, table):
     for label, runs in found.items():
         row = [label]
         for t in times:
-            scores = [run.score_at(t) for run in runs if run.seconds[run.known][0] <= t]
+            lasting = [r for r in runs if r.seconds[r.known][0] <= t <= 1.1 * r.seconds[-1]]
+            scores = [run.score_at(t) for run in lasting]
             if len(scores) < len(runs):
                 row.append("-")
                 continue
