@@ -361,12 +361,12 @@ def approximations(corpus, n_topics, method, *, n_draws=100_000, threads=1):
     """
     from scipy.stats import ks_2samp
 
-    from sklearn_sparsepost._kernels._logits import draw_numbers
+    from sklearn_sparsepost._kernels import logits as kernels
 
     rng = np.random.default_rng(0)
 
     def polya_gamma(shape, tilt, seed):
-        return draw_numbers("polya-gamma", np.tile([shape, tilt, 0.0], (n_draws, 1)), seed)
+        return kernels.draw_numbers("polya-gamma", np.tile([shape, tilt, 0.0], (n_draws, 1)), seed)
 
     def logits_given(weight, tokens, tilt):
         precision = 1 / 0.31 + weight

@@ -497,7 +497,7 @@ def correlated(quick=False):
     for label, options in (("full", {}), ("factor", factors)):
         for repeat in range(3):
             for threads in (1, 2):
-                spec = {"options": options, "threads": threads, "passes": 12, "score": "none"}
+                spec = {"options": options, "threads": threads, "passes": 30, "score": "none"}
                 key = f"{threads}#{repeat}" if repeat else f"{threads}"
                 add(f"ctm threads, {label}", *plan[-1], key, **spec)
 

@@ -16,7 +16,7 @@ from sklearn_sparsepost._checks import (
     number_array,
 )
 from sklearn_sparsepost._docs import with_shared_texts
-from sklearn_sparsepost._kernels._logits import SAMPLERS
+from sklearn_sparsepost._kernels import logits as kernels
 from sklearn_sparsepost._models.logistic_normal import (
     FactorCovariance,
     FullCovariance,
@@ -227,7 +227,7 @@ class GibbsCTM(BaseSampledTopics):
         "topic_word_prior": [None, StrOptions({"auto"}), PRIOR, "array-like"],
         "covariance_type": [StrOptions({"full", "factor", "diag"})],
         "n_factors": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
-        "logit_sampler": [StrOptions(set(SAMPLERS))],
+        "logit_sampler": [StrOptions(set(kernels.SAMPLERS))],
         "n_logit_steps": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_prior": [Interval(Real, -MOST_MEAN, MOST_MEAN, closed="both"), "array-like"],
         "mean_precision_prior": [None, Interval(Real, 1e-6, 1e15, closed="both")],
@@ -380,7 +380,7 @@ class GibbsCTM(BaseSampledTopics):
     def _steps(self):
         sweep = partial(
             ctm.sweep,
-            sampler=SAMPLERS[self.logit_sampler],
+            sampler=kernels.SAMPLERS[self.logit_sampler],
             n_steps=self.n_logit_steps,
             n_mh_steps=self.n_mh_steps,
         )
@@ -389,7 +389,7 @@ class GibbsCTM(BaseSampledTopics):
     def _inference(self, alpha=None):
         if alpha is not None:
             return super()._inference(alpha)
-        return LogitInference(self._normal, SAMPLERS[self.logit_sampler])
+        return LogitInference(self._normal, kernels.SAMPLERS[self.logit_sampler])
 
     # ------------------------------------------------------------------ what was found
 

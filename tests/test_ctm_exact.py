@@ -9,7 +9,7 @@ from scipy.special import gammaln, softmax
 from scipy.stats import chisquare, wishart
 
 from sklearn_sparsepost._kernels import gibbs_lda
-from sklearn_sparsepost._kernels._logits import SAMPLERS as LOGIT_SAMPLERS
+from sklearn_sparsepost._kernels import logits as kernels
 from sklearn_sparsepost._models.logistic_normal import FactorCovariance, FullCovariance, LogitPrior
 from sklearn_sparsepost._run import threads
 from sklearn_sparsepost._run.threads import single_blas
@@ -212,7 +212,7 @@ def test_geweke(form, logit_sampler):
         arrays["dense"][:] = 0
         state.counts.add_tokens(tokens.word, state.z)
         state.count_topics()
-        state = ctm.sweep(state, sampler=LOGIT_SAMPLERS[logit_sampler], n_steps=1)
+        state = ctm.sweep(state, sampler=kernels.SAMPLERS[logit_sampler], n_steps=1)
         state.n_passes += 1
         normal, z = state.normal, state.z.astype(int)
         chain.append(features(tokens.word, z, state.logits, normal.mean, normal.covariance))

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 from scipy.special import softmax
 
-from sklearn_sparsepost._kernels import _logit_documents, _logits
+from sklearn_sparsepost._kernels import _logit_documents
+from sklearn_sparsepost._kernels import logits as _logits
 from sklearn_sparsepost._models.logistic_normal import (
     FactorCovariance,
     FactorNormal,
@@ -50,6 +51,40 @@ def draws_of(kind, n, *parameters, seed=0):
 def test_distributions(kind, parameters, distribution):
     found = draws_of(kind, 40_000, *parameters)
     assert stats.kstest(found, distribution.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("normal, distribution", [(False, stats.uniform()), (True, stats.norm())])
+def test_numbers_side_by_side(normal, distribution):
+    """Of the right distribution, in the tails too, and independent of those beside and before."""
+    found = _logits.draw_many_numbers(8_000, 3, normal=normal)
+    assert stats.kstest(found.ravel(), distribution.cdf).pvalue > 1e-3
+    for column in found.T[::5]:
+        assert stats.kstest(column, distribution.cdf).pvalue > 1e-4
+    for tail in (1e-3, 1 - 1e-3):
+        share = (found < distribution.ppf(tail)).mean()
+        assert abs(share - tail) < 4 * np.sqrt(1e-3 / found.size)
+    for values in (found, (found - distribution.mean()) ** 2):  # squares of pairs, too
+        between = np.corrcoef(np.hstack([values[1:], values[:-1]]).T) - np.eye(2 * found.shape[1])
+        assert np.abs(between).max() < 5.5 / np.sqrt(len(found))
+
+
+def test_uniform_numbers_are_above_zero_and_those_of_xoshiro():
+    """Eight streams of Blackman & Vigna (2021), each begun at four words of a keyed stream."""
+    words = np.random.Philox(key=[3, 0], counter=[0, 0, 0, 0]).random_raw(32).reshape(8, 4)
+    found = _logits.draw_many_numbers(2, 3, normal=False).reshape(-1, 8)
+    assert ((found > 0) & (found <= 1)).all()
+    for column, state in zip(found.T, words.tolist(), strict=True):
+        a, b, c, d = state
+        for value in column:
+            word = (a + d) % 2**64
+            assert value == 1 - (word >> 12) / 2**52
+            shifted = (b << 17) % 2**64
+            c ^= a
+            d ^= b
+            b ^= c
+            a ^= d
+            c ^= shifted
+            d = ((d << 45) | (d >> 19)) % 2**64
 
 
 def test_a_bound_far_out_in_the_tail():
@@ -120,7 +155,7 @@ def chains(normal, counts, n, n_steps, sampler="auto", seed=0, start=None):
     n_tokens = len(z)
     logits = np.tile(normal.mean, (n, 1)) if start is None else start
     logits = logits.astype(np.float32)
-    found, factors = np.empty_like(logits), np.empty((n, normal.arrays[2].shape[1]))
+    found, factors = np.empty_like(logits), np.empty((n, len(normal.arrays[2])))
     _logits.sweep_documents(
         np.tile(z, n).astype(np.uint16),
         n_tokens * np.arange(n + 1),
@@ -197,6 +232,20 @@ def test_conditional_means_against_a_dense_solve(form):
         noise = (found[:, k] - mean) / scale
         assert stats.kstest(noise, stats.norm.cdf).pvalue > 1e-4
         assert abs(np.corrcoef(noise, found[:, k - 1])[0, 1]) < (0.08 if k else 1)
+
+
+@pytest.mark.parametrize("sampler", ["auto", "slice"])
+def test_many_components_side_by_side(sampler):
+    """More than are drawn at a time, with and without tokens: means by importance sampling."""
+    K = 37
+    normal = FactorNormal(np.linspace(-1, 1, K), np.full((K, 1), 0.5), np.linspace(0.2, 1, K))
+    counts = np.zeros(K, int)
+    counts[[0, 3, 35]] = 1
+    found = chains(normal, counts, 4_000, 40, sampler)
+    found = np.column_stack([found, found**2, softmax(found, axis=1)])
+    mean, error = posterior_by_importance(normal, counts)
+    error = np.sqrt(error**2 + found.var(axis=0) / len(found))
+    assert (np.abs(found.mean(axis=0) - mean) < 4.5 * error).all()
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])

@@ -36,6 +36,7 @@ def _choose():
 (
     vector_unit,
     gibbs_lda,
+    logits,
     mixture,
     sampled_documents,
     topic_documents,
@@ -45,6 +46,7 @@ def _choose():
 
 __all__ = [
     "gibbs_lda",
+    "logits",
     "mixture",
     "sampled_documents",
     "topic_documents",

@@ -12,9 +12,10 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from sklearn_sparsepost._kernels._draws cimport draw_uniform, draws_init
+from sklearn_sparsepost._kernels._draws cimport draw_uniform
 from sklearn_sparsepost._kernels._logits cimport (
-    Document, Gaussian, document_size, draw_prior, point_to, sweep_logits, weigh_topics,
+    Document, Gaussian, document_size, draw_prior, point_to, start_draws, sweep_logits,
+    weigh_topics,
 )
 from sklearn_sparsepost._kernels._particles cimport count_copies
 from sklearn_sparsepost._kernels._scratch cimport take
@@ -184,8 +185,7 @@ def infer_documents(
             doc.n_tokens = 0
             for i in range(first, first + n):
                 doc.n_tokens = doc.n_tokens + count[i]
-            draws_init(&doc.draws, seed, 0, _key_of(&word[0] + first, &count[0] + first, n)
-                       if n else 0)
+            start_draws(doc, seed, 0, _key_of(&word[0] + first, &count[0] + first, n) if n else 0)
             memcpy(doc.eta, held.mean, K * sizeof(double))
             weigh_topics(doc)
             for step in range(burn_in + n_samples):
@@ -408,7 +408,7 @@ def left_to_right(
             product = <double *>(memory + used)
             token = <int *>(product + 3 * (K + LANES) + n_particles)
             n_copies = token + n_tokens
-            draws_init(&doc.draws, seed, number, units[d])
+            start_draws(doc, seed, number, units[d])
             value[d] = _visit(
                 doc, &held, particles, n_particles, token,
                 _deal_out(doc, &local[0] + indptr[d], &count[0] + indptr[d],

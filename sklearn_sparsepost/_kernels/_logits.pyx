@@ -1,7 +1,7 @@
 """Logits of documents given the topics of their tokens (paper 003): sweeps over a corpus.
 
 * `sweep_documents`: the logits of all documents, each drawn given its tokens' topics;
-* `draw_numbers`: draws of the distributions that it is made of, for tests.
+* `draw_numbers`, `draw_many_numbers`: draws of the distributions that it is made of, for tests.
 
 A document's sweep is in `_logits.pxd`, the draws are in `_draws.pxd`.
 """
@@ -15,9 +15,14 @@ from sklearn_sparsepost._kernels._draws cimport (
     draws_init,
 )
 from sklearn_sparsepost._kernels._gibbs_draws cimport topic_t
-from sklearn_sparsepost._kernels._logits cimport (
-    BY_COUNTS, POLYA_GAMMA, SLICE, Document, Gaussian, document_size, point_to, sweep_logits,
+from sklearn_sparsepost._kernels._lanes cimport (
+    MANY, Lanes, lanes_init, lanes_normal, lanes_uniform,
 )
+from sklearn_sparsepost._kernels._logits cimport (
+    BY_COUNTS, POLYA_GAMMA, SLICE, Document, Gaussian, document_size, point_to, start_draws,
+    sweep_logits,
+)
+from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init
 
 import numpy as np
 
@@ -91,7 +96,7 @@ def sweep_documents(
             doc.n_tokens = <double>(doc_ptr[d + 1] - doc_ptr[d])
             for k in range(K):
                 doc.eta[k] = logits[d, k]
-            draws_init(&doc.draws, seed, number, <uint64_t>d)
+            start_draws(doc, seed, number, <uint64_t>d)
             sweep_logits(doc, &held, n_steps, sampler)
             for k in range(K):
                 new_logits[d, k] = <float>doc.eta[k]
@@ -145,4 +150,41 @@ def draw_numbers(
                 found[i] = draw_gamma(&draws, p[0])
             else:
                 found[i] = draw_polya_gamma(&draws, p[0], p[1])
+    return found_array
+
+
+def draw_many_numbers(
+    Py_ssize_t n_blocks,  # IN
+    uint64_t seed,  # IN
+    *,
+    bint normal,  # IN
+):
+    """Numbers that are drawn side by side, for tests.
+
+    Parameters
+    ----------
+    n_blocks : int
+        How many times `MANY` of them.
+    seed : int
+        Of the stream.
+    normal : bool
+        Whether they are standard normal, or uniform.
+
+    Returns
+    -------
+    draws : ndarray of shape (n_blocks, MANY), float64
+    """
+    cdef Py_ssize_t i
+    cdef KeyedStream stream
+    cdef Lanes lanes
+    found_array = np.empty((n_blocks, MANY))
+    cdef double[:, ::1] found = found_array
+    keyed_init(&stream, seed, 0, 0)
+    lanes_init(&lanes, &stream)
+    with nogil:
+        for i in range(n_blocks):
+            if normal:
+                lanes_normal(&lanes, &found[i, 0])
+            else:
+                lanes_uniform(&lanes, &found[i, 0], MANY)
     return found_array

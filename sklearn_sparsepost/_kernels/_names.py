@@ -5,6 +5,7 @@
 
 HOT = (
     "_gibbs_lda",
+    "_logits",
     "_mixture",
     "_sampled_documents",
     "_topic_documents",
@@ -17,7 +18,6 @@ PLAIN = (
     "_cpu",
     "_left_to_right",
     "_logit_documents",
-    "_logits",
     "_pairs",
     "_rng",
     "_row_tables",
@@ -30,7 +30,6 @@ PLAIN = (
 ARITHMETIC = (
     "_left_to_right",
     "_logit_documents",
-    "_logits",
     "_pairs",
     "_sampled_words",
     "_seeding",

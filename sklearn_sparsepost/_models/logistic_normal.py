@@ -95,7 +95,7 @@ class FullNormal:
         self.mean = mean
         self.precision = np.ascontiguousarray(precision + precision.T) / 2
         scale = 1 / np.sqrt(np.diag(self.precision))
-        none = np.empty((K, 0)), scale, np.empty((0, K)), np.empty((0, 0))
+        none = np.empty((0, K)), scale, np.empty((0, K)), np.empty((0, 0))
         self.arrays = mean, self.precision, *none
 
     @property
@@ -135,7 +135,7 @@ class FactorNormal:
 
     def __init__(self, mean, loadings, noise):
         self.mean = mean
-        self.loadings = np.ascontiguousarray(loadings)
+        self.loadings = loadings
         self.noise = noise
         scaled = self.loadings / noise[:, None]
         inner = np.eye(loadings.shape[1]) + self.loadings.T @ scaled  # the factors' precision
@@ -143,7 +143,8 @@ class FactorNormal:
         variance = np.linalg.inv(inner)
         gain = np.ascontiguousarray(variance @ scaled.T)
         spread = np.linalg.cholesky((variance + variance.T) / 2)
-        self.arrays = mean, np.empty((0, 0)), self.loadings, np.sqrt(noise), gain, spread
+        across = np.ascontiguousarray(loadings.T)
+        self.arrays = mean, np.empty((0, 0)), across, np.sqrt(noise), gain, spread
 
     @property
     def covariance(self):
@@ -399,7 +400,7 @@ class LogitInference:
     def _found(self, chunk, table):
         """Weights and counts of a chunk's documents."""
         K, n_steps = self.n_listed, BURN_IN + N_SAMPLES
-        cost = WORK_A_LOGIT + self.normal.arrays[1].shape[0] + self.normal.arrays[2].shape[1]
+        cost = WORK_A_LOGIT + sum(array.shape[0] for array in self.normal.arrays[1:3])
         return kernels.infer_documents(
             chunk.indptr,
             chunk.indices,

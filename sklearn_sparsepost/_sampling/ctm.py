@@ -5,8 +5,8 @@ import tempfile
 
 import numpy as np
 
-from sklearn_sparsepost._kernels import _logits as kernels
 from sklearn_sparsepost._kernels import gibbs_lda
+from sklearn_sparsepost._kernels import logits as kernels
 from sklearn_sparsepost._models.logistic_normal import (
     WORK_A_LOGIT,
     in_blocks,
@@ -219,7 +219,7 @@ def sweep(chain, *, sampler, n_steps, n_mh_steps=2):
     logits, shape = chain.logits, chain.logits.shape
     chain.logits = empty_logits(shape, chain.folder)
     factors = np.empty((shape[0], chain.structure.n_factors))
-    cost = WORK_A_LOGIT + max(array.shape[-1] for array in chain.normal.arrays[1:3])
+    cost = WORK_A_LOGIT + sum(array.shape[0] for array in chain.normal.arrays[1:3])
     kernels.sweep_documents(
         chain.z,
         doc_ptr,
