@@ -29,7 +29,7 @@ from libc.stdint cimport uint64_t
 from sklearn_sparsepost._kernels._draws cimport (
     Draws, draw_gamma, draw_normal, draw_normal_below, draw_polya_gamma, draw_uniform, draws_init,
 )
-from sklearn_sparsepost._kernels._lanes cimport (
+from sklearn_sparsepost._kernels._normals cimport (
     MANY, Lanes, lanes_init, lanes_normal, lanes_uniform,
 )
 from sklearn_sparsepost._kernels._math cimport exp_nonpos

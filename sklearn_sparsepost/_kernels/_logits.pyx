@@ -15,7 +15,7 @@ from sklearn_sparsepost._kernels._draws cimport (
     draws_init,
 )
 from sklearn_sparsepost._kernels._gibbs_draws cimport topic_t
-from sklearn_sparsepost._kernels._lanes cimport (
+from sklearn_sparsepost._kernels._normals cimport (
     MANY, Lanes, lanes_init, lanes_normal, lanes_uniform,
 )
 from sklearn_sparsepost._kernels._logits cimport (
