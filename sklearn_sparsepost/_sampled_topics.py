@@ -194,9 +194,32 @@ class BaseSampledTopics(BaseTopicEstimator):
         tokens, z = self._first_draws(X, dtype, topics, alpha, seed, goes_on=goes_on)
         if not len(z):
             raise ValueError("X has no tokens: its counts are fractions that were rounded to zero")
+        return self._chain_at(tokens, z, X, dtype, alpha, beta, seed, goes_on=goes_on)
+
+    def _chain_at(self, tokens, z, X, dtype, alpha, beta, seed, *, goes_on=False):
+        """A chain before its first sweep, of given topics of tokens."""
         settings = self._settings(alpha, beta, X.shape[1], goes_on)
         mark = fingerprint(X)
         return self._chain_type(tokens, z, seed, dtype=dtype, fingerprint=mark, **settings)
+
+    def _begin_at(self, X, z):
+        """Stand before the first sweep of a fit to whole counts, its topics of tokens given.
+
+        Parameters
+        ----------
+        X : csr_matrix of shape (n_samples, n_features)
+            Counts.
+        z : ndarray of shape (n_tokens,), uint16 or int32
+            Topics of the tokens, in the order of documents and, within, of columns.
+        """
+        with self._whole_passes():
+            self._validate_params()
+            X, dtype = self._validate_counts(X, reset=True)
+            alpha, beta = self._resolve_priors(X.shape[1])
+            seed = self._new_seed()
+            tokens, held = Tokens(X, seed), np.empty_like(z)
+            held[tokens.word_order()] = z
+            self._store(self._chain_at(tokens, held, X, dtype, alpha, beta, seed), whole=True)
 
     def _first_draws(self, X, dtype, topics, alpha, seed, *, goes_on):
         """The tokens of documents and topics for them, drawn under given topics or uniformly."""

@@ -1,6 +1,7 @@
 """The sampler of correlated topics against enumeration with quadrature, and Geweke's test."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -84,16 +85,15 @@ def weights_log_evidence(counts, normal, order=40):
     return np.log(mass @ np.exp((counts * np.log(softmax(logits, axis=1))).sum(axis=1)))
 
 
-@pytest.mark.parametrize("K, seed", [(2, 0), (3, 1)])
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_joint_posterior_against_enumeration(sampler, K, seed):
-    """Topics of all tokens, the logits integrated out by quadrature, and weights given these."""
+@cache
+def enumerated(K, seed):
+    """Two documents, a distribution of logits, the posterior of all topics of the tokens, and the
+    mean weights of the first document."""
     X = sp.csr_matrix(np.array([[2, 1, 0], [0, 1, 2]] if K == 2 else [[2, 1, 0], [0, 1, 1]]))
     rng = np.random.default_rng(seed)
-    structure = FullCovariance()
-    state = start(X, K, sampler, structure)
+    state = start(X, K)
     logits = rng.standard_normal((40, K)).astype(np.float32)
-    normal = structure.draw(logits, None, state.normal_prior, rng)
+    normal = FullCovariance().draw(logits, None, state.normal_prior, rng)
     words, n_tokens = state.tokens.word, state.tokens.n_tokens
     documents = np.repeat([0, 1], np.diff(state.tokens.doc_ptr))
     states = np.array(list(itertools.product(range(K), repeat=n_tokens)))
@@ -108,7 +108,6 @@ def test_joint_posterior_against_enumeration(sampler, K, seed):
             joint[i] += evidence[counts]
     posterior = np.exp(joint - joint.max())
     posterior /= posterior.sum()
-    number = K ** np.arange(n_tokens)[::-1]
     # The weights of the first document: those given its counts plus one, relative to without.
     theta = np.zeros(K)
     for probability, z in zip(posterior, states, strict=True):
@@ -118,6 +117,16 @@ def test_joint_posterior_against_enumeration(sampler, K, seed):
             if more not in evidence:
                 evidence[more] = weights_log_evidence(np.array(more), normal)
             theta[k] += probability * np.exp(evidence[more] - evidence[tuple(counts)])
+    return X, normal, states, posterior, theta
+
+
+@pytest.mark.parametrize("K, seed", [(2, 0), (3, 1)])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_joint_posterior_against_enumeration(sampler, K, seed):
+    """Topics of all tokens, the logits integrated out by quadrature, and weights given these."""
+    X, normal, states, posterior, theta = enumerated(K, seed)
+    state = start(X, K, sampler)
+    number = K ** np.arange(state.tokens.n_tokens)[::-1]
 
     class Fixed(FullCovariance):
         def draw(self, *args):
@@ -142,21 +151,23 @@ def test_joint_posterior_against_enumeration(sampler, K, seed):
     assert (np.abs(batches.mean(axis=0) - theta) < 4.5 * error).all()
 
 
-def prior_draw(form, prior, K, n, rng):
-    """Mean, covariance and logits from their priors."""
+def prior_draws(form, prior, K, n, n_draws, rng):
+    """Means, covariances and logits of `n` documents from their priors, many times."""
     if form == "full":
         freedom = prior.strength + K - 1
-        precision = wishart(freedom, np.linalg.inv(prior.strength * prior.matrix)).rvs(
-            random_state=rng
-        )
-        covariance = np.linalg.inv(precision)
-        mean = rng.multivariate_normal(prior.mean, covariance / prior.mean_strength)
+        scale = np.linalg.inv(prior.strength * prior.matrix)
+        covariance = np.linalg.inv(wishart(freedom, scale).rvs(n_draws, random_state=rng))
+        spread = np.linalg.cholesky(covariance)
+        shift = np.einsum("nij,nj->ni", spread, rng.standard_normal((n_draws, K)))
     else:
-        noise = prior.strength * prior.variances / rng.chisquare(prior.strength, size=K)
-        loadings = rng.standard_normal((K, 1)) * np.sqrt(noise)[:, None]
-        covariance = loadings @ loadings.T + np.diag(noise)
-        mean = prior.mean + rng.standard_normal(K) * np.sqrt(noise / prior.mean_strength)
-    return mean, covariance, rng.multivariate_normal(mean, covariance, size=n)
+        noise = prior.strength * prior.variances / rng.chisquare(prior.strength, (n_draws, K))
+        loadings = rng.standard_normal((n_draws, K)) * np.sqrt(noise)
+        covariance = loadings[:, :, None] * loadings[:, None] + noise[:, :, None] * np.eye(K)
+        spread = np.linalg.cholesky(covariance)
+        shift = rng.standard_normal((n_draws, K)) * np.sqrt(noise)
+    mean = prior.mean + shift / np.sqrt(prior.mean_strength)
+    logits = np.einsum("nij,ndj->ndi", spread, rng.standard_normal((n_draws, n, K)))
+    return mean, covariance, mean[:, None] + logits
 
 
 @pytest.mark.parametrize(
@@ -187,8 +198,8 @@ def test_geweke(form, logit_sampler):
 
     n_draws = 3_000
     drawn = []
-    for _ in range(n_draws):
-        mean, covariance, logits = prior_draw(form, prior, K, n_documents, rng)
+    priors = prior_draws(form, prior, K, n_documents, n_draws, rng)
+    for mean, covariance, logits in zip(*priors, strict=True):
         z = choose(softmax(logits, axis=1)[documents])
         drawn.append(features(words_under(z), z, logits, mean, covariance))
     structure = FullCovariance() if form == "full" else FactorCovariance(1)

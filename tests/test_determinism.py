@@ -257,7 +257,7 @@ print("done")
 def test_forked_processes_do_not_hang():
     """OpenMP's threads do not survive a fork, and who waits for them would wait forever."""
     script = SCRIPT.format(folder=os.path.dirname(__file__))
-    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    env = {**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
     out = subprocess.run(
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120
     )

@@ -1,6 +1,7 @@
 """The sampling kernel: alias tables, counts, blocks, and the right stationary distribution."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -203,8 +204,8 @@ def test_frequencies_are_the_posterior(sampler, alpha, beta):
         assert np.isclose(state.log_likelihood(), joint[state.z @ number])
         state.n_passes = 1000  # tables are rarely built anew by now
         seen = np.zeros(len(states))
-        for _ in range(2500):
-            for _ in range(12):
+        for _ in range(1250):
+            for _ in range(8):
                 sweep(state, n_steps=n_steps)
             seen[state.z @ number] += 1
         expected = posterior * seen.sum()
@@ -215,17 +216,25 @@ def test_frequencies_are_the_posterior(sampler, alpha, beta):
         assert chisquare(seen, expected).pvalue > 1e-3
 
 
+SIX_ALPHA, FIVE_TOKENS = np.array([0.6, 1.5, 0.8, 2.0, 1.0, 0.7]), np.array([[2, 1, 2]])
+
+
+@cache
+def five_tokens_of_six_topics():
+    """The posterior of how many topics five tokens have, and of the first one's."""
+    words = Tokens(sp.csr_matrix(FIVE_TOKENS), 0).word
+    states = np.array(list(itertools.product(range(6), repeat=5)))
+    documents, matrix = np.zeros(5, int), np.full((6, 3), 0.5)
+    posterior = np.exp([log_joint(words, documents, z, SIX_ALPHA, matrix) for z in states])
+    distinct = 5 - (np.diff(np.sort(states, axis=1), axis=1) == 0).sum(axis=1)
+    return np.bincount(6 * (distinct - 1) + states[:, 0], posterior, minlength=30)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_frequencies_with_several_topics_a_document(sampler):
     """Five tokens under six topics: how many topics there are, and which the first token has."""
-    alpha, beta, n_tokens = np.array([0.6, 1.5, 0.8, 2.0, 1.0, 0.7]), 0.5, 5
-    X = sp.csr_matrix(np.array([[2, 1, 2]]))
-    words = Tokens(X, 0).word
-    states = np.array(list(itertools.product(range(6), repeat=n_tokens)))
-    documents, matrix = np.zeros(n_tokens, int), np.full((6, 3), beta)
-    posterior = np.exp([log_joint(words, documents, z, alpha, matrix) for z in states])
-    distinct = 5 - (np.diff(np.sort(states, axis=1), axis=1) == 0).sum(axis=1)
-    want = np.bincount(6 * (distinct - 1) + states[:, 0], posterior, minlength=30)
+    X, alpha, beta = sp.csr_matrix(FIVE_TOKENS), SIX_ALPHA, 0.5
+    want = five_tokens_of_six_topics()
     state = start(X, 6, sampler=sampler, alpha=alpha, beta=beta)
     state.n_passes = 1000
     seen = np.zeros(30)

@@ -95,6 +95,10 @@ def at_hand():
         "vectorizer": SimpleNamespace(get_feature_names_out=lambda: names),
         "lda": SparseLDA(5, max_iter=1, random_state=0).fit(X),
         "ctm": GibbsCTM(16, max_iter=2, random_state=0).fit(X),
+        "model": SimpleNamespace(  # as of tomotopy
+            **{"k": 2, "alpha": [0.1, 0.1], "eta": 0.01, "used_vocabs": ["cat", "dog"]},
+            docs=[SimpleNamespace(words=[0, 1, 0], topics=[0, 1, 0])],
+        ),
         "abstracts": [" ".join(rng.choice(words, 6)) for _ in range(2500)],
     }
     return {"sparse_mixture": dense}, counts

@@ -128,28 +128,35 @@ def every_state(words, K, V):
             yield np.array(z), np.array(tables).reshape(K, V)
 
 
+TWO_DOCUMENTS = np.array([[3, 0, 1], [1, 1, 0]])
+ALPHA, GAMMA = np.array([0.4, 0.7]), np.array([0.2, 0.5, 0.3])
+
+
+@cache
+def enumerated(discount):
+    """All topics and tables of the tokens of two documents, and log p of each."""
+    tokens = Tokens(sp.csr_matrix(TWO_DOCUMENTS), 0)
+    documents = np.repeat([0, 1], np.diff(tokens.doc_ptr))
+    states = list(every_state(tokens.word, 2, 3))
+    joint = [log_joint(tokens.word, documents, *s, ALPHA, GAMMA, discount, 1.5) for s in states]
+    return states, np.array(joint)
+
+
 @pytest.mark.parametrize("discount", [0.0, 0.4])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_frequencies_are_the_posterior(sampler, discount):
     """A long chain on two documents against the posterior of all topics and tables."""
-    X = np.array([[3, 0, 1], [1, 1, 0]])
-    K, V, alpha, gamma = 2, 3, np.array([0.4, 0.7]), np.array([0.2, 0.5, 0.3])
-    tokens = Tokens(sp.csr_matrix(X), 0)
-    documents = np.repeat([0, 1], np.diff(tokens.doc_ptr))
-    states = list(every_state(tokens.word, K, V))
-    joint = np.array(
-        [log_joint(tokens.word, documents, *state, alpha, gamma, discount, 1.5) for state in states]
-    )
+    states, joint = enumerated(discount)
     posterior = np.exp(joint - joint.max())
     posterior /= posterior.sum()
     number = {(*z, *tables.ravel()): i for i, (z, tables) in enumerate(states)}
     for seed, n_steps in ((0, 1), (1, 2)):
         state = start(
-            X,
-            K,
+            TWO_DOCUMENTS,
+            2,
             sampler,
-            alpha=alpha,
-            gamma=gamma,
+            alpha=ALPHA,
+            gamma=GAMMA,
             discount=discount,
             concentration=1.5,
             seed=seed,
@@ -170,6 +177,12 @@ def test_frequencies_are_the_posterior(sampler, discount):
         assert chisquare(seen, expected).pvalue > 1e-3
 
 
+def pick(weights, rng):
+    """A number drawn by weights."""
+    ends = weights.cumsum()
+    return int(ends.searchsorted(ends[-1] * rng.random(), side="right"))
+
+
 def words_under(z, K, gamma, a, b, rng):
     """Words of tokens and their tables, seated one after another as the process has it."""
     V = len(gamma)
@@ -177,9 +190,9 @@ def words_under(z, K, gamma, a, b, rng):
     opened, words = gamma.copy(), np.empty(len(z), dtype=np.int32)
     for i, k in enumerate(z):
         weights = np.array([*(np.array(size[k]) - a), b + a * len(size[k])])
-        table = rng.choice(len(weights), p=weights / weights.sum())
+        table = pick(weights, rng)
         if table == len(size[k]):
-            word = rng.choice(V, p=opened / opened.sum())
+            word = pick(opened, rng)
             opened[word] += 1
             size[k].append(0)
             dish[k].append(word)

@@ -1,6 +1,7 @@
 """Dirichlet processes over documents against enumeration, Geweke's test, and plain draws."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -123,22 +124,29 @@ def log_joint(words, documents, z, K, V, b0, b1, beta):
     return value + np.log(total)
 
 
+TWO_DOCUMENTS = np.array([[2, 0, 1], [1, 1, 0]])
+
+
+@cache
+def enumerated(b0):
+    """All topics of the tokens of two documents, and their posterior."""
+    tokens = Tokens(sp.csr_matrix(TWO_DOCUMENTS), 0)
+    documents = np.repeat([0, 1], np.diff(tokens.doc_ptr))
+    states = list(itertools.product(range(3), repeat=tokens.n_tokens))
+    joint = np.array(
+        [log_joint(tokens.word, documents, np.array(z), 3, 3, b0, 0.8, 0.4) for z in states]
+    )
+    posterior = np.exp(joint - joint.max())
+    return states, posterior / posterior.sum()
+
+
 @pytest.mark.parametrize("b0, n_steps", [(0.6, 1), (2.0, 2)])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_frequencies_are_the_posterior(sampler, b0, n_steps):
     """A long chain on two documents against the posterior of all topics."""
-    X = np.array([[2, 0, 1], [1, 1, 0]])
-    K, V = 3, 3
-    tokens = Tokens(sp.csr_matrix(X), 0)
-    documents = np.repeat([0, 1], np.diff(tokens.doc_ptr))
-    states = list(itertools.product(range(K), repeat=tokens.n_tokens))
-    joint = np.array(
-        [log_joint(tokens.word, documents, np.array(z), K, V, b0, 0.8, 0.4) for z in states]
-    )
-    posterior = np.exp(joint - joint.max())
-    posterior /= posterior.sum()
+    states, posterior = enumerated(b0)
     number = {z: i for i, z in enumerate(states)}
-    state = start(X, K, sampler, b0=b0)
+    state = start(TWO_DOCUMENTS, 3, sampler, b0=b0)
     state.n_passes = 1000  # tables of words are rarely built anew by now
     seen = np.zeros(len(states))
     for _ in range(900):

@@ -22,7 +22,7 @@ FLOORS = [
     {"_mixture_estimator", "_sampled_topics", "_topic_variational"},
     {"_grouped_topics"},
     {"_lda", "_hdp", "_mixture", "_alias_lda", "_gibbs_ctm"},
-    {"__init__", "_show_versions"},
+    {"__init__", "_show_versions", "interop"},
 ]
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
