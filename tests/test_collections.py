@@ -10,7 +10,16 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from test_failures import COUNTS, ESTIMATORS, NO_SIGKILL, POINTS, Poison, once_deadly_step, seen
+from test_failures import (
+    COUNTS,
+    ESTIMATORS,
+    NO_SIGKILL,
+    POINTS,
+    Poison,
+    deadly_step,
+    once_deadly_step,
+    seen,
+)
 
 from sklearn_sparsepost import SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
@@ -268,6 +277,25 @@ def test_a_killed_worker_loses_nothing(tmp_path, monkeypatch, process_cluster):
         estimator.set_callbacks(Poison(deadly)).fit(X)
     assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(estimator.set_callbacks()) == want
+
+
+@NO_SIGKILL
+def test_all_workers_may_die(tmp_path, monkeypatch, process_cluster):
+    deadly = tmp_path / "deadly"
+    X = data_of("LDA memoized")
+    estimator = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
+    whole = seen(clone(estimator).fit(X).set_params(warm_start=False))
+    monkeypatch.setattr(Admixture, "local_step", deadly_step(str(deadly)))
+    # A task that has killed one worker is given up, so that not all have to be begun anew.
+    monkeypatch.setattr(process_cluster.cluster.scheduler, "allowed_failures", 0)
+    with process_cluster.as_current():
+        process_cluster.wait_for_workers(2)
+        with pytest.raises(RuntimeError, match="warm_start=True goes on from there"):
+            estimator.set_callbacks(Poison(deadly)).fit(X)
+    assert estimator.n_iter_ == 2
+    deadly.unlink()
+    estimator.set_callbacks().set_params(max_iter=1).fit(X)  # here, as well as anywhere
+    assert seen(estimator.set_params(max_iter=3, warm_start=False)) == whole
 
 
 def test_a_cluster_that_is_gone():
