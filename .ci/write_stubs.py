@@ -33,6 +33,7 @@ ATOMS = {
     "array-like": "ArrayLike",
     "ndarray": "NDArray[Any]",
     "sparse matrix": "spmatrix | sparray",
+    "Dask array": "NDArray[Any]",  # has its methods, and no type that all can import
     "csr_matrix": "csr_matrix",
     "csr_array": "csr_array",
     "callable": "Callable[..., Any]",

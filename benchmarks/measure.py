@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from time import perf_counter, process_time
 
+import clusters
 import corpora
 import numpy as np
 import peers
@@ -777,6 +778,7 @@ KINDS = {
     "approximations": approximations,
     "bars": bars,
     "blobs": blobs,
+    "cluster": clusters.cluster,
     "completion": completion,
     "curve": curve,
     "logits": logits,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from report_clusters import cluster_tables
 from report_correlated import correlated_tables, draw_tree
 from report_local_steps import local_step_tables
 from report_mixture_starts import mixture_start_tables
@@ -23,6 +24,7 @@ GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
 LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
 CORRELATED = GUIDE.with_name("_correlated_tables.rst")
 TOPICS_FOUND = GUIDE.with_name("_topics_found_tables.rst")
+CLUSTERS = GUIDE.with_name("_cluster_tables.rst")
 POWER_LAWS = GUIDE.with_name("_power_law_tables.rst")
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
@@ -650,7 +652,8 @@ def main():
     correlated = correlated_tables(record["runs"], Table)
     found = topics_found_tables(record["runs"], Table)
     power_laws = power_law_tables(record["runs"], Table)
-    every = [*tables, *local_steps, *correlated, *found, *power_laws]
+    clusters = cluster_tables(record["runs"], Table)
+    every = [*tables, *local_steps, *correlated, *found, *power_laws, *clusters]
     (folder / "tables.md").write_text(markdown(every, record))
     # Results of a trial do not belong in the documentation.
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
@@ -659,6 +662,7 @@ def main():
     tree = draw_tree(record["runs"], folder / "topic_tree.png")
     (guide / CORRELATED.name).write_text(rst(correlated, record) + tree)
     (guide / TOPICS_FOUND.name).write_text(rst(found, record))
+    (guide / CLUSTERS.name).write_text(rst(clusters, record))
     (guide / POWER_LAWS.name).write_text(rst(power_laws, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")

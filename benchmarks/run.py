@@ -331,6 +331,7 @@ def topics_found(quick=False):
                 found.append((f"topics found/{corpus}-{k}/{label}, seed {seed}", spec))
     found.extend(moves_or_not(quick))
     found.extend(hdp_seconds(quick))
+    found.extend(on_clusters(quick))
     found.extend(patches_by_image(quick))
     for k in (20,) if quick else (50, 100):
         for init in ("k-means++", "random"):
@@ -606,6 +607,29 @@ def mixture_starts(quick=False):
             more = {"method": method, "options": options, "passes": passes}
             found.append((key, {"n_topics": k, **spec, **more}))
     return found
+
+
+def on_clusters(quick=False):
+    """Data on worker processes and on threads of one, as :func:`experiments`."""
+    found = []
+    words, topics = ("kos", 20) if quick else ("arxiv300k", 500)
+    for method in ("memoized", "batch"):
+        spec = {"corpus": words, "n_topics": topics, "options": {"learning_method": method}}
+        _on_workers(found, f"cluster/{words}-{topics}/{method}", spec)
+    spec = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
+    spec["n_samples"] = 2000 if quick else 50_000
+    _on_workers(found, f"cluster/bsds500-{spec['n_topics']}/memoized", spec)
+    return found
+
+
+def _on_workers(found, name, spec):
+    """Add what is measured of one fit: bytes, and seconds on one thread, two, and workers."""
+    spec = {"kind": "cluster", **spec}
+    found.append((f"{name}, bytes", {**spec, "n_workers": 2, "counts": True}))
+    found.append((f"{name}, 1 thread", {**spec, "n_workers": 0}))
+    found.append((f"{name}, 2 threads", {**spec, "n_workers": 0, "threads": 2}))
+    found.append((f"{name}, 1 worker", {**spec, "n_workers": 1}))
+    found.append((f"{name}, 2 workers", {**spec, "n_workers": 2}))
 
 
 def build_natively(folder):

@@ -96,7 +96,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> Self: ...
     def perplexity(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
         n_particles: int = 20,
@@ -111,7 +111,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> tuple[csr_matrix, NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
@@ -122,7 +122,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     def topic_word_distr_(self) -> NDArray[Any]: ...
     def transform(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         *,
         normalize: bool = True,
     ) -> NDArray[Any] | csr_matrix: ...
@@ -205,7 +205,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> Self: ...
     def perplexity(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
         n_particles: int = 20,
@@ -222,7 +222,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> tuple[csr_matrix, NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
@@ -248,7 +248,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     def topic_word_distr_(self) -> NDArray[Any]: ...
     def transform(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         *,
         normalize: bool = True,
     ) -> NDArray[Any] | csr_matrix: ...
@@ -353,24 +353,24 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> None: ...
     def bound(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         groups: ArrayLike | None = None,
     ) -> float: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         groups: ArrayLike | None = None,
     ) -> Self: ...
     def fit_transform(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         groups: ArrayLike | None = None,
     ) -> NDArray[Any] | csr_matrix: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         groups: ArrayLike | None = None,
     ) -> Self: ...
@@ -383,7 +383,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> tuple[csr_matrix | NDArray[Any], NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -396,7 +396,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     def topic_word_distr_(self) -> NDArray[Any]: ...
     def transform(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         groups: ArrayLike | None = None,
         *,
         normalize: bool = True,
@@ -475,10 +475,10 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None: ...
-    def bound(self, X: ArrayLike | spmatrix | sparray) -> float: ...
+    def bound(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> float: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
@@ -492,13 +492,13 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> SparseLDA: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     def perplexity(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
         n_particles: int = 20,
@@ -513,7 +513,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> tuple[csr_matrix, NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
@@ -524,7 +524,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     def topic_word_distr_(self) -> NDArray[Any]: ...
     def transform(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         *,
         normalize: bool = True,
     ) -> NDArray[Any] | csr_matrix: ...
@@ -628,30 +628,33 @@ class SparseMixture(DensityMixin, CallbackSupportMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None: ...
-    def aic(self, X: ArrayLike | spmatrix | sparray) -> float: ...
-    def bic(self, X: ArrayLike | spmatrix | sparray) -> float: ...
+    def aic(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> float: ...
+    def bic(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> float: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     def fit_predict(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> NDArray[Any]: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     @property
     def precisions_(self) -> NDArray[Any]: ...
-    def predict(self, X: ArrayLike | spmatrix | sparray) -> NDArray[Any]: ...
-    def predict_proba(self, X: ArrayLike | spmatrix | sparray) -> NDArray[Any] | csr_matrix: ...
+    def predict(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> NDArray[Any]: ...
+    def predict_proba(
+        self,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+    ) -> NDArray[Any] | csr_matrix: ...
     def sample(
         self,
         n_samples: int = 1,
@@ -660,11 +663,11 @@ class SparseMixture(DensityMixin, CallbackSupportMixin, BaseEstimator):
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> float: ...
-    def score_samples(self, X: ArrayLike | spmatrix | sparray) -> NDArray[Any]: ...
+    def score_samples(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> NDArray[Any]: ...
 
 class TopicSummary:
     topic_word_distr: NDArray[Any]

@@ -7,13 +7,20 @@ from importlib import metadata
 from time import perf_counter
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_sparsepost._checks import check_counts
+from sklearn_sparsepost._run.collections import (
+    blocks_of,
+    check_columns,
+    is_collection,
+    map_rows,
+)
 from sklearn_sparsepost._run.threads import settled_as_before
 from sklearn_sparsepost._version import __version__
 
@@ -139,7 +146,7 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or Dask array of shape (n_samples, n_features)
             Counts; fractions are legal.
         reset : bool
             Whether this is a fit, which sets the number and names of features.
@@ -148,19 +155,52 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
         Returns
         -------
-        X : csr_matrix or csr_array
+        X : csr_matrix, csr_array or Blocks
             The counts, as from :func:`check_counts`.
         dtype : dtype
             float32 or float64.
         """
-        check = partial(validate_data, self, reset=reset)
-        X = check_counts(X, type(self).__name__, check)
+        owner, check = type(self).__name__, partial(validate_data, self, reset=reset)
+        if is_collection(X):
+            of_block = partial(check_array, ensure_min_samples=0)
+            X = self._collected(X, partial(check_counts, owner=owner, check=of_block), reset=reset)
+            largest = X.largest
+        else:
+            X = check_counts(X, owner, check)
+            largest = 0
         if X.dtype.kind == "f":
             return X, X.dtype
         if dtype is None:
-            exact = X.nnz == 0 or X.data.max() <= FLOAT32_EXACT
+            largest = largest or (X.data.max() if X.nnz else 0)
+            exact = largest <= FLOAT32_EXACT
             dtype = np.float32 if exact else np.float64
         return X, np.dtype(dtype)
+
+    def _collected(self, X, check, *, reset):
+        """The checked blocks of a Dask array, as wide as the fitted model wants them."""
+        X = blocks_of(X, check)
+        self._check_width(X.shape, reset=reset)
+        return X
+
+    def _check_width(self, shape, *, reset):
+        """Note the width of data that are not here, or hold it against the fit's."""
+        if not np.isnan(shape[1]):
+            rows = 1 if np.isnan(shape[0]) else min(int(shape[0]), 1)
+            stand_in = sp.csr_matrix((rows, int(shape[1])))
+            validate_data(self, stand_in, accept_sparse="csr", reset=reset)
+
+    def _map_rows(self, X, method, n_columns, dtype, **options):
+        """A Dask array of what a method makes of the rows of another, once it is asked for."""
+        check_columns(X)
+        self._check_width(X.shape, reset=False)
+        sent = type(self).__new__(type(self))
+        left = {"_fit_state", "_pass_ended"}
+        for name, value in vars(self).items():
+            if name not in left and "callback" not in name:
+                vars(sent)[name] = value
+        sent.n_jobs = 1  # blocks are worked on side by side
+        sparse = self.sparse_output and n_columns is not None
+        return map_rows(X, sent, method, n_columns, dtype, sparse=sparse, options=options)
 
     def _new_seeds(self, n_starts):
         """One integer for each start, that every random stream of its fit is keyed by."""

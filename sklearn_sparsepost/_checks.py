@@ -303,8 +303,8 @@ def fingerprint(X, *beside):
 
     Parameters
     ----------
-    X : ndarray, csr_matrix or csr_array
-        The data; equal values of another type, or in another order, are other data.
+    X : ndarray, csr_matrix, csr_array or Blocks
+        The data; equal values of another type, in another order or other blocks, are other data.
     *beside : ndarray or None
         What belongs to the rows, such as their weights.
 
@@ -314,6 +314,8 @@ def fingerprint(X, *beside):
         The hash, at about a gigabyte a second: less than a hundredth of a pass.
     """
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    if hasattr(X, "each"):  # blocks, which stay where they are
+        parts = (np.frombuffer(b"".join(X.each(fingerprint)), np.uint8),)
     found = hashlib.sha1(repr(X.shape).encode(), usedforsecurity=False)
     for part in (*parts, *(held for held in beside if held is not None)):
         found.update(part.dtype.str.encode())

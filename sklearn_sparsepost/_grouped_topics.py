@@ -17,6 +17,7 @@ from sklearn_sparsepost._models.grouped import group_weights, row_predictions, r
 from sklearn_sparsepost._models.mixture import as_csr
 from sklearn_sparsepost._models.priors import GAUSSIAN_PARAMETERS
 from sklearn_sparsepost._run.chunks import DenseChunk, group_rows
+from sklearn_sparsepost._run.collections import refuse_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import single_blas
@@ -85,6 +86,11 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
     def _grouped(self, X, groups, observation, *, reset=False, dtype=None):
         """The data as a corpus whose units are groups, and where rows and groups stand in it."""
+        refuse_collection(
+            X,
+            "SparseHDP of rows in groups",
+            "it takes counts of words so, or dense rows as X.compute()",
+        )
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
         if observation == "gaussian":
             check_values(X)
@@ -163,10 +169,12 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents; fractions are legal. CSR is not copied unless it stores
             zeros, may be read-only or memory-mapped, and is read a batch at a time. Or rows of
             real data, which are dense, and may be memory-mapped if rows of a group are neighbours.
+            Blocks of a Dask array, of counts only, are held by its workers and worked on there
+            (:ref:`on_a_cluster`).
         y : None
             Ignored.
         groups : array-like of shape (n_samples,), default=None
@@ -199,7 +207,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in the documents of the batch, or rows of whole groups.
         y : None
             Ignored.
@@ -224,7 +232,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             As for :meth:`fit`.
         y : None
             Ignored.
@@ -327,7 +335,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents, or rows of real data.
         groups : array-like of shape (n_samples,), default=None
             Which group each row of real data belongs to.
@@ -430,7 +438,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in held-out documents, or rows of held-out groups.
         y : None
             Ignored.
@@ -471,7 +479,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in held-out documents.
         method : {"completion", "left-to-right"}, default="completion"
             What is predicted from what, as for :meth:`score`.
@@ -493,7 +501,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents, or rows of real data.
         groups : array-like of shape (n_samples,), default=None
             Which group each row of real data belongs to.

@@ -344,23 +344,10 @@ class SparseLDA(BaseVariationalTopics):
         documents = self._documents(alpha)
         return self._admixture(documents, beta, n_features, dtype), {"alpha": alpha}
 
-    def _check_counts(self, X):
+    def _check_counts(self, corpus):
         """A topic is drawn for every token: counts must be whole, and not too many."""
-        if self.local_step == "variational":
-            return
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        if has_fractions(X):
-            row = rows[np.argmax(X.data != np.floor(X.data))]
-            raise ValueError(
-                f"row {row} of X has fractional counts, but local_step='gibbs' draws a topic for "
-                "every token: give it whole counts, or use local_step='variational'"
-            )
-        lengths = np.bincount(rows, X.data, minlength=X.shape[0])
-        if lengths.max(initial=0) > MOST_TOKENS:
-            raise ValueError(
-                f"row {lengths.argmax()} of X has {lengths.max():.0f} tokens, but "
-                f"local_step='gibbs' takes {MOST_TOKENS} a document"
-            )
+        if self.local_step == "gibbs":
+            corpus.check(check_drawable)
 
     def _one_pass(self, model, corpus):
         one_pass = super()._one_pass(model, corpus)
@@ -437,3 +424,20 @@ class SparseLDA(BaseVariationalTopics):
         lda.restart_acceptance_ = np.empty(0)
         lda.n_iter_ = lda.n_batch_iter_ = lda.n_samples_seen_ = 0
         return lda
+
+
+def check_drawable(X):
+    """Refuse counts of which not every token can be given a topic."""
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    if has_fractions(X):
+        row = rows[np.argmax(X.data != np.floor(X.data))]
+        raise ValueError(
+            f"row {row} of X has fractional counts, but local_step='gibbs' draws a topic for "
+            "every token: give it whole counts, or use local_step='variational'"
+        )
+    lengths = np.bincount(rows, X.data, minlength=X.shape[0])
+    if lengths.max(initial=0) > MOST_TOKENS:
+        raise ValueError(
+            f"row {lengths.argmax()} of X has {lengths.max():.0f} tokens, but "
+            f"local_step='gibbs' takes {MOST_TOKENS} a document"
+        )

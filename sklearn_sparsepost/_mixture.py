@@ -432,9 +432,10 @@ class SparseMixture(BaseMixture):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data; sparse for "multinomial" only. May be memory-mapped, and is read a chunk at a
-            time.
+            time. Blocks of a Dask array are held by its workers and worked on there
+            (:ref:`on_a_cluster`).
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -463,7 +464,7 @@ class SparseMixture(BaseMixture):
             n_starts = 1 if goes_on else self.n_init
             states = self._states(model, corpus, goes_on, n_starts)
             one_pass = self._one_pass(model, corpus, moves)
-            self._run_passes(X, states, one_pass, reached, n_starts)
+            self._run_passes(corpus.given, states, one_pass, reached, n_starts)
         return self
 
     def _check_neighbors(self):
@@ -530,7 +531,7 @@ class SparseMixture(BaseMixture):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Rows of the batch.
         y : None
             Ignored.

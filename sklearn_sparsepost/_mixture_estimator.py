@@ -1,20 +1,41 @@
 """What estimators of mixtures do with data and with fitted components."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
-from sklearn.utils import ClassifierTags, check_random_state
+from sklearn.utils import ClassifierTags, check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sklearn_sparsepost._base import check_is_fitted
 from sklearn_sparsepost._checks import check_count, check_values, weighted_mean
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.mixture import infer_rows, row_likelihoods
-from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._run.collections import corpus_of, float_type, is_collection
 from sklearn_sparsepost._variational import BaseVariational
 
 # Rows of responsibilities or likelihoods at a time, times components.
 BLOCK_SIZE = 1 << 20
+
+
+def _dense_block(block, observation):
+    """A block of rows of dense data, checked."""
+    block = check_array(block, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    if len(block):
+        _check_rows(block, observation)
+    return block
+
+
+def _check_rows(X, observation):
+    """Refuse rows that are not what an observation model is for."""
+    if observation == "gaussian":
+        check_values(X)
+    if observation == "bernoulli":
+        other = (X != 0) & (X != 1)
+        if other.any():
+            row = int(np.flatnonzero(other.any(axis=1))[0])
+            raise ValueError(f"X must hold 0 and 1 only, row {row} holds something else")
 
 
 class BaseMixture(DensityMixin, BaseVariational):
@@ -33,14 +54,11 @@ class BaseMixture(DensityMixin, BaseVariational):
         observation = self.observation if reset else self._fitted_as["observation"]
         if observation == "multinomial":
             return self._validate_counts(X, reset=reset, dtype=dtype)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
-        if observation == "gaussian":
-            check_values(X)
-        if observation == "bernoulli":
-            other = (X != 0) & (X != 1)
-            if other.any():
-                row = int(np.flatnonzero(other.any(axis=1))[0])
-                raise ValueError(f"X must hold 0 and 1 only, row {row} holds something else")
+        if is_collection(X):
+            X = self._collected(X, partial(_dense_block, observation=observation), reset=reset)
+        else:
+            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
+            _check_rows(X, observation)
         return X, X.dtype
 
     def _corpus(self, X, dtype, sample_weight=None):
@@ -48,7 +66,7 @@ class BaseMixture(DensityMixin, BaseVariational):
             sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-        return Corpus(X, dtype, self.n_jobs, weight=sample_weight, threaded=False)
+        return corpus_of(X, dtype, self.n_jobs, weight=sample_weight, threaded=False)
 
     # ------------------------------------------------------------------ using a fitted model
 
@@ -89,14 +107,18 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data.
 
         Returns
         -------
-        labels : ndarray of shape (n_samples,)
-            Components; of equally probable ones the first.
+        labels : ndarray or Dask array of shape (n_samples,)
+            Components; of equally probable ones the first. A Dask array for a Dask array, computed
+            when it is asked for.
         """
+        if is_collection(X):
+            check_is_fitted(self)
+            return self._map_rows(X, "predict", None, np.intp)
         parts, _ = self._infer(X)
         return np.concatenate(
             [index[np.arange(len(index)), resp.argmax(axis=1)] for index, resp in parts]
@@ -107,7 +129,7 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data.
         y : None
             Ignored.
@@ -126,15 +148,19 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data.
 
         Returns
         -------
-        resp : ndarray or csr_matrix of shape (n_samples, n_components)
+        resp : ndarray, csr_matrix or Dask array of shape (n_samples, n_components)
             Posterior probabilities, at most `sparsity_level` of them not 0; rows sum to 1. CSR
-            with `sparse_output`.
+            with `sparse_output`. A Dask array for a Dask array, computed when it is asked for.
         """
+        if is_collection(X):
+            check_is_fitted(self)
+            dtype = float_type(X, self.weights_)
+            return self._map_rows(X, "predict_proba", len(self.weights_), dtype)
         parts, dtype = self._infer(X)
         blocks = []
         for index, resp in parts:
@@ -155,15 +181,17 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data.
 
         Returns
         -------
-        log_likelihood : ndarray of shape (n_samples,)
-            In nats.
+        log_likelihood : ndarray or Dask array of shape (n_samples,)
+            In nats. A Dask array for a Dask array, computed when it is asked for.
         """
         check_is_fitted(self)
+        if is_collection(X):
+            return self._map_rows(X, "score_samples", None, np.float64)
         X, dtype = self._validate_rows(X, reset=False, dtype=self.weights_.dtype)
         estimates, _ = self._fitted_parts()
         with np.errstate(divide="ignore"):
@@ -181,7 +209,7 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data.
         y : None
             Ignored.
@@ -193,7 +221,7 @@ class BaseMixture(DensityMixin, BaseVariational):
         score : float
             Nats a row.
         """
-        return weighted_mean(self.score_samples(X), sample_weight)
+        return weighted_mean(np.asarray(self.score_samples(X)), sample_weight)
 
     def _n_parameters(self):
         """Number of free parameters, weights included."""
@@ -205,7 +233,7 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data.
 
         Returns
@@ -213,15 +241,17 @@ class BaseMixture(DensityMixin, BaseVariational):
         bic : float
             ``-2 n_samples score(X) + n_parameters log(n_samples)``, in nats, twice: a deviance.
         """
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-        return -2 * self.score(X) * n_samples + self._n_parameters() * np.log(n_samples)
+        values = np.asarray(self.score_samples(X))
+        n_samples = len(values)
+        fit = weighted_mean(values, None)
+        return -2 * fit * n_samples + self._n_parameters() * np.log(n_samples)
 
     def aic(self, X):
         """Akaike information criterion of the fitted mixture on data; lower is better.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             The data.
 
         Returns
@@ -229,8 +259,8 @@ class BaseMixture(DensityMixin, BaseVariational):
         aic : float
             ``-2 n_samples score(X) + 2 n_parameters``.
         """
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-        return -2 * self.score(X) * n_samples + 2 * self._n_parameters()
+        values = np.asarray(self.score_samples(X))
+        return -2 * weighted_mean(values, None) * len(values) + 2 * self._n_parameters()
 
     def sample(self, n_samples=1, *, random_state=None):
         """Draw from the fitted mixture.

@@ -10,6 +10,7 @@ from sklearn_sparsepost._checks import fingerprint, has_fractions, weighted_rows
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
+from sklearn_sparsepost._run.collections import refuse_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import local_threads
@@ -81,6 +82,7 @@ class BaseSampledTopics(BaseTopicEstimator):
         """
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "n_iter_")
+            self._refuse_blocks(X)
             X, dtype = self._validate_counts(X, reset=not goes_on)
             X = self._copies(X, sample_weight)
             if goes_on:
@@ -121,6 +123,7 @@ class BaseSampledTopics(BaseTopicEstimator):
         """
         with self._whole_passes():
             first = not hasattr(self, "n_iter_")
+            self._refuse_blocks(X)
             X, dtype = self._validate_counts(X, reset=first)
             X = self._copies(X, sample_weight)
             if not first:
@@ -134,6 +137,15 @@ class BaseSampledTopics(BaseTopicEstimator):
                 chain.fingerprint = None  # of no one X
                 self._store(self._one_pass()(chain), whole=True)
         return self
+
+    def _refuse_blocks(self, X):
+        refuse_collection(
+            X,
+            f"the chain of {type(self).__name__}",
+            "its sweeps need all tokens in one process. Give it X.compute() if that fits, or a "
+            "part of X, or learn the topics by SparseLDA, whose local_step='gibbs' draws them, "
+            "too; transform and score take Dask arrays",
+        )
 
     def _copies(self, X, sample_weight):
         """As many copies of each document as it weighs."""

@@ -12,6 +12,7 @@ from sklearn_sparsepost._base import BaseSparsePosterior, LazyAttribute, check_i
 from sklearn_sparsepost._checks import check_count, check_topics, positive_array
 from sklearn_sparsepost._models.inference import TopicTable
 from sklearn_sparsepost._models.priors import feature_prior
+from sklearn_sparsepost._run.collections import float_type, is_collection, refuse_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost.metrics._heldout import complete_documents, predict_from_left
 
@@ -96,7 +97,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents.
         normalize : bool, default=True
             Whether rows sum to 1. If not, they sum to the document's tokens plus the sum of
@@ -105,11 +106,16 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Returns
         -------
-        doc_topic : ndarray or csr_matrix of shape (n_samples, n_components)
+        doc_topic : ndarray, csr_matrix or Dask array of shape (n_samples, n_components)
             Posterior mean topic weights. A row depends on its document alone. With
-            `sparse_output` the active topics only, renormalised.
+            `sparse_output` the active topics only, renormalised. A Dask array for a Dask array,
+            computed when it is asked for.
         """
         check_is_fitted(self)
+        if is_collection(X):
+            dtype = float_type(X, self.components_)
+            shape = self._n_features_out
+            return self._map_rows(X, "transform", shape, dtype, normalize=normalize)
         X, dtype = self._validate_counts(X, reset=False, dtype=self.components_.dtype)
         inference, corpus = self._inference(), Corpus(X, dtype, self.n_jobs)
         table = topic_table(corpus, self.components_, inference, point=self._has_point_topics)
@@ -131,7 +137,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in held-out documents.
         y : None
             Ignored.
@@ -153,6 +159,8 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Nats a token.
         """
         check_is_fitted(self)
+        if method == "left-to-right":
+            refuse_collection(X, "method='left-to-right'", "take a sample, X[:1000].compute()")
         X, _ = self._validate_counts(X, reset=False)
         topics = check_topics(self.components_).astype(np.float64, copy=False)
         options = {"random_state": random_state, "n_jobs": self.n_jobs}
@@ -168,7 +176,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in held-out documents.
         method : {"completion", "left-to-right"}, default="completion"
             What is predicted from what, as for :meth:`score`.

@@ -18,7 +18,7 @@ from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.discrete import Multinomial
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
-from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._run.collections import corpus_of
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._starts.topics import first_counts
 from sklearn_sparsepost._tables import PseudoCounts
@@ -57,9 +57,10 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents; fractions are legal. CSR is not copied unless it stores
-            zeros, may be read-only or memory-mapped, and is read a batch at a time.
+            zeros, may be read-only or memory-mapped, and is read a batch at a time. Blocks of a
+            Dask array are held by its workers and worked on there (:ref:`on_a_cluster`).
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -91,9 +92,9 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             if goes_on:
                 model = model.resized(self._n_features_out)
             self._check_corpus(corpus.X, 5)
-            self._check_counts(corpus.X)
+            self._check_counts(corpus)
             states = self._states(model, corpus, goes_on)
-            self._run_passes(corpus.X, states, self._one_pass(model, corpus), reached)
+            self._run_passes(corpus.given, states, self._one_pass(model, corpus), reached)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -107,7 +108,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in the documents of the batch.
         y : None
             Ignored.
@@ -136,7 +137,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             model = self._model_of(corpus, None, not begins)
             if not begins:
                 model = model.resized(self._n_features_out)
-            self._check_counts(corpus.X)
+            self._check_counts(corpus)
             if begins:
                 self._check_corpus(corpus.X, 5)
                 state = self._begin(model, corpus, self._new_seed())
@@ -152,13 +153,13 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         """The checked data; a model of words has no groups."""
         X, dtype = self._validate_counts(X, reset=reset)
         X, weight = weighted_rows(X, sample_weight)
-        return Corpus(X, dtype, self.n_jobs, weight=weight)
+        return corpus_of(X, dtype, self.n_jobs, weight=weight)
 
     def _model_of(self, corpus, n_documents, goes_on):
         """The model of some data, of so many documents; None of a stream."""
         return self._model(corpus.X.shape[1], corpus.dtype, n_documents)
 
-    def _check_counts(self, X):
+    def _check_counts(self, corpus):
         """Raise an error if these counts cannot be learned from."""
 
     def _admixture(self, documents, beta, n_features, dtype, judge=None):
@@ -280,7 +281,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents.
 
         Returns
@@ -294,7 +295,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         model, learned = self._fitted_model(X.shape[1], dtype)
         model = model.resized(self._n_features_out)
         state = FitState(_stats_of(model, self._fitted_counts()), learned=learned)
-        return self._bound_of(model, state, Corpus(X, dtype, self.n_jobs))
+        return self._bound_of(model, state, corpus_of(X, dtype, self.n_jobs))
 
     @staticmethod
     def _bound_of(model, state, corpus):

@@ -66,6 +66,7 @@ class Bernoulli(Observation):
 
 class Corpus:
     n_samples: int
+    edges: NDArray[Any]
     def __init__(
         self,
         X: NDArray[Any] | csr_matrix | csr_array,
@@ -76,8 +77,11 @@ class Corpus:
         groups: NDArray[Any] | None = None,
         threaded: bool = True,
     ) -> None: ...
+    def check(self, function: Callable[..., Any]) -> None: ...
     def chunk(self, runs: list[tuple[int, int]]) -> Any: ...
     def cut(self, runs: list[tuple[int, int]]) -> list[list[tuple[int, int]]]: ...
+    @property
+    def given(self) -> Any: ...
     @property
     def is_empty(self) -> Any: ...
     def map(

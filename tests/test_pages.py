@@ -39,7 +39,7 @@ QUESTIONS = {
     "an interactive view": "interactive_views",
     "a cluster": "on_a_cluster",
 }
-ELSEWHERE = {"interactive_views": "test_views.py", "on_a_cluster": "test_parallel.py"}
+ELSEWHERE = {"interactive_views": "test_views.py", "on_a_cluster": "test_collections.py"}
 
 
 def links(page):

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows
+from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._starts.anchors import (
     _cooccurrence,
     _find_anchors,
@@ -385,8 +386,10 @@ def test_greedy_draws_lower_the_objective_on_real_documents(real_corpus):
 def test_lloyd_step_by_parts_is_that_of_the_whole(corpus):
     X = corpus.tocsr()
     _, counts = bregman_kmeans_plusplus(X, 5, random_state=0)
-    whole = sum_of_nearest([(X, None)], counts)
+    data = Corpus(X, np.float64)
+    whole = sum_of_nearest(data, [[(0, 300)]], counts)
     _, refined = bregman_kmeans_plusplus(X, 5, n_refine=2, random_state=0)
     np.testing.assert_allclose(whole, refined)
-    parts = sum_of_nearest(((X[i : i + 70], None) for i in range(0, 300, 70)), counts)
+    runs = [[(i, min(i + 70, 300))] for i in range(0, 300, 70)]
+    parts = sum_of_nearest(data, runs, counts)
     np.testing.assert_allclose(parts, whole)

@@ -254,6 +254,38 @@ def make_chunk(X, runs, dtype, weight=None, groups=None):
     return DenseChunk(np.ascontiguousarray(rows, dtype=dtype), weight, numbers, indptr)
 
 
+def join_chunks(chunks):
+    """Put chunks of one kind together.
+
+    Parameters
+    ----------
+    chunks : list of Chunk or DenseChunk
+        At least one; with weights all of them or none.
+
+    Returns
+    -------
+    chunk : Chunk or DenseChunk
+        Their rows, in this order; groups of dense rows are forgotten.
+    """
+    first = chunks[0]
+    if len(chunks) == 1:
+        return first
+    numbers = np.concatenate([chunk.numbers for chunk in chunks])
+    weight = None
+    if first.weight is not None:
+        weight = np.concatenate([chunk.weight for chunk in chunks])
+    if isinstance(first, DenseChunk):
+        return DenseChunk(np.concatenate([chunk.rows for chunk in chunks]), weight, numbers)
+    return Chunk(
+        _pointer([np.diff(chunk.indptr) for chunk in chunks]),
+        np.concatenate([chunk.indices for chunk in chunks]),
+        np.concatenate([chunk.data for chunk in chunks]),
+        first.n_features,
+        weight,
+        numbers,
+    )
+
+
 def _pointer(lengths):
     """Where units of given lengths, listed run by run, begin and end."""
     indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
@@ -287,7 +319,7 @@ def unit_pointer(X, groups=None):
 
     Parameters
     ----------
-    X : ndarray, csr_matrix or csr_array
+    X : ndarray, csr_matrix, csr_array or Blocks
         The data.
     groups : ndarray of shape (n_groups + 1,), default=None
         Where each group of rows begins.
@@ -299,7 +331,7 @@ def unit_pointer(X, groups=None):
     size : int
         Entries a chunk.
     """
-    if sp.issparse(X):
+    if getattr(X, "indptr", None) is not None:
         return X.indptr, CHUNK_SIZE
     width = max(X.shape[1], DENSE_CHUNK_SIZE // DENSE_CHUNK_ROWS)
     return (np.arange(X.shape[0] + 1) if groups is None else groups) * width, DENSE_CHUNK_SIZE
@@ -352,6 +384,32 @@ def deal_units(n_units, n_batches, rng):
         [(int(edges[r]), int(edges[r + 1])) for r in np.sort(part)]
         for part in np.array_split(order, n_batches)
     ]
+
+
+def runs_by_block(runs, edges):
+    """Cut runs of units where blocks of the data end.
+
+    Parameters
+    ----------
+    runs : list of (int, int)
+        First and past-the-last unit of each run, ascending.
+    edges : ndarray of shape (n_blocks + 1,)
+        Where each block begins, from 0, and where the last one ends.
+
+    Returns
+    -------
+    held : dict of int to list of (int, int)
+        The runs of each block that has some, ascending.
+    """
+    held = {}
+    for start, stop in runs:
+        block = int(np.searchsorted(edges, start, "right")) - 1
+        while start < stop:
+            end = min(stop, int(edges[block + 1]))
+            if start < end:
+                held.setdefault(block, []).append((start, end))
+            start, block = end, block + 1
+    return held
 
 
 def cut_batch(indptr, runs, size):

@@ -10,7 +10,13 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-from sklearn_sparsepost._run.chunks import cut_batch, make_chunk, split_units, unit_pointer
+from sklearn_sparsepost._run.chunks import (
+    cut_batch,
+    make_chunk,
+    runs_by_block,
+    split_units,
+    unit_pointer,
+)
 from sklearn_sparsepost._run.threads import (
     local_threads,
     settled_threads,
@@ -48,6 +54,9 @@ class Corpus:
     n_samples : int
         Number of units, which are what is dealt to batches: groups if there are any, else rows.
 
+    edges : ndarray of shape (n_blocks + 1,)
+        Where each block of the data begins, and where the last one ends: no chunk has units of two.
+
     Examples
     --------
     >>> import numpy as np
@@ -65,11 +74,27 @@ class Corpus:
         self.groups = groups
         self.threaded = threaded
         self.n_samples = X.shape[0] if groups is None else len(groups) - 1
+        self.edges = np.array([0, self.n_samples])
+
+    @property
+    def given(self):
+        """The data as users know them."""
+        return self.X
 
     @property
     def is_empty(self):
         """Whether there are no counts to learn from."""
         return sp.issparse(self.X) and not self.X.data.any()
+
+    def check(self, function):
+        """Make ``function(X)``, which raises an error if something is wrong, on all data.
+
+        Parameters
+        ----------
+        function : callable
+            Picklable; of each row alone.
+        """
+        function(self.X)
 
     def threads(self):
         """Return a context in which what is done between the chunks uses the corpus's threads.
@@ -105,7 +130,8 @@ class Corpus:
             For each chunk its runs of units.
         """
         indptr, size = unit_pointer(self.X, self.groups)
-        return [[run] for run in split_units(indptr, 0, self.n_samples, size)]
+        blocks = zip(self.edges[:-1], self.edges[1:], strict=True)
+        return [[run] for first, last in blocks for run in split_units(indptr, first, last, size)]
 
     def cut(self, runs):
         """Cut a batch into chunks.
@@ -121,7 +147,8 @@ class Corpus:
             For each chunk its runs of units.
         """
         indptr, size = unit_pointer(self.X, self.groups)
-        return cut_batch(indptr, runs, size)
+        held = runs_by_block(runs, self.edges)
+        return [piece for part in held.values() for piece in cut_batch(indptr, part, size)]
 
     def map(self, step, globals_, key=None, *, chunks=None, starts=None):
         """Make ``step(chunk, globals_, key)`` on chunks, results in order.
@@ -169,7 +196,7 @@ class Corpus:
         with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel:
             for first in range(0, len(chunks), ahead):
                 held = slice(first, first + ahead)
-                with _told_of_lost_workers():
+                with told_of_lost_workers():
                     yield from parallel(
                         delayed(_on_worker)(step, chunk, globals_, key, n_threads)
                         for chunk in self._read(chunks[held], starts[held])
@@ -184,7 +211,7 @@ class Corpus:
 
 
 @contextmanager
-def _told_of_lost_workers():
+def told_of_lost_workers():
     """Say in one error, whatever the backend, that a worker has died and what is left."""
     try:
         yield

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
+from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._starts import helpers
 
@@ -251,13 +252,15 @@ def nearest(X, counts, smoothing):
     return labels
 
 
-def sum_of_nearest(parts, counts, *, smoothing=0.03):
+def sum_of_nearest(corpus, chunks, counts, *, smoothing=0.03):
     """One Lloyd step over a corpus that is read part by part.
 
     Parameters
     ----------
-    parts : iterable of (csr_matrix of shape (n_samples, n_features), ndarray or None)
-        The documents, and how often each counts; None for once.
+    corpus : Corpus
+        The documents.
+    chunks : list of list of (int, int)
+        Runs of the documents of each part.
     counts : ndarray of shape (n_features, n_clusters)
         The words' counts in each cluster, as :func:`bregman_kmeans_plusplus` returns them.
     smoothing : float, default=0.03
@@ -269,15 +272,20 @@ def sum_of_nearest(parts, counts, *, smoothing=0.03):
         The words' counts once each document has gone to its nearest cluster.
     """
     n_features, n_clusters = counts.shape
-    clusters = sp.csr_array(counts.T)
     smoothing = np.full(n_features, smoothing)
+    globals_ = Globals(clusters=sp.csr_array(counts.T), smoothing=smoothing)
     total = np.zeros((n_features, n_clusters))
-    for part, weight in parts:
-        X = helpers.canonical(part)
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        found = _sum_by_label(X, nearest(X, clusters, smoothing), n_clusters, weight)
+    for found in corpus.map(_counts_by_nearest, globals_, chunks=chunks):
         total[found.indices, helpers.row_of_entry(found)] += found.data
     return total
+
+
+def _counts_by_nearest(chunk, globals_, key=None):
+    """Counts of a chunk's words in the clusters that its documents are nearest to, CSR."""
+    X, clusters = helpers.canonical(chunk.rows), globals_.clusters
+    weight = np.ones(X.shape[0]) if chunk.weight is None else chunk.weight
+    labels = nearest(X, clusters, globals_.smoothing)
+    return _sum_by_label(X, labels, clusters.shape[0], weight)
 
 
 def _log_topics(counts, smoothing):

@@ -50,7 +50,7 @@ def new_observation(estimator, corpus, depth=6):
     """
     kind = estimator.observation
     if callable(kind):
-        found = kind(estimator, corpus.X, corpus.weight)
+        found = kind(estimator, corpus.given, corpus.weight)
         if not isinstance(found, Observation):
             raise ValueError(
                 f"observation={kind!r} must return an instance of "

@@ -5,7 +5,8 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsepost._checks import MOST_COUNT, number_array
-from sklearn_sparsepost._run.chunks import deal_units, make_chunk, row_sums
+from sklearn_sparsepost._run.chunks import deal_units, row_sums, runs_by_block
+from sklearn_sparsepost._run.collections import corpus_of
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts import anchors, bregman, helpers
 
@@ -15,7 +16,7 @@ def first_counts(X, n_components, init, prior, dtype, rng, weight=None):
 
     Parameters
     ----------
-    X : csr_matrix or csr_array
+    X : csr_matrix, csr_array or Blocks
         Counts of words in documents.
     n_components : int
         Number of topics.
@@ -36,14 +37,16 @@ def first_counts(X, n_components, init, prior, dtype, rng, weight=None):
         The counts, without the prior.
     """
     K, n_features = n_components, X.shape[1]
+    corpus = corpus_of(X, dtype, weight=weight)
     if not isinstance(init, str):
-        return _counts_of_array(X, K, init, prior, weight)
+        return _counts_of_array(corpus, K, init, prior)
     if init == "random":
         noise = _random_topics(n_features, K, rng)
         counts = np.maximum(noise - np.broadcast_to(prior, (K, n_features)).T, 0)
     else:
         parts = _start_parts(X, rng)
-        sample, held = _read_part(X, parts[0], dtype, weight)
+        sample = corpus.chunk(parts[0])
+        sample, held = sp.csr_matrix(sample.rows), sample.weight
         if init == "anchor":
             share = sample.shape[0] / X.shape[0] if weight is None else held.sum() / weight.sum()
             counts = anchors.anchor_words(sample, K, weight=held, random_state=rng) / share
@@ -51,8 +54,9 @@ def first_counts(X, n_components, init, prior, dtype, rng, weight=None):
             found = bregman.bregman_kmeans_plusplus(sample, K, weight=held, random_state=rng)
             counts = found[1]
             if len(parts) > 1:  # the words that the sample lacks matter as much as its own
-                every = (_read_part(X, runs, dtype, weight) for runs in parts)
-                counts = bregman.sum_of_nearest(every, counts)
+                held = [runs_by_block(runs, corpus.edges) for runs in parts]
+                chunks = [runs for part in held for runs in part.values()]
+                counts = bregman.sum_of_nearest(corpus, chunks, counts)
     return _ordered_as(counts, prior) if prior.ndim == 2 else counts
 
 
@@ -76,15 +80,20 @@ def _random_topics(n_features, n_components, rng):
     return rng.gamma(100.0, 0.01, size=(n_features, n_components))
 
 
-def _counts_of_array(X, n_components, init, prior, weight):
-    shape = (n_components, X.shape[1])
+def _counts_of_array(corpus, n_components, init, prior):
+    shape = (n_components, corpus.X.shape[1])
     start = number_array(init, "init", {"topics x words": shape}, 0, MOST_COUNT)
     if np.allclose(start.sum(axis=1), 1):
-        total = X.data.sum(dtype=np.float64)
-        if weight is not None:
-            total = weight @ row_sums(X.indptr, X.data)
+        total = sum(corpus.map(_weighted_total, None))
         return np.ascontiguousarray(start.T) * (total / len(start))
     return np.maximum(start - np.broadcast_to(prior, shape), 0).T.copy()
+
+
+def _weighted_total(chunk, globals_, key=None):
+    """Tokens of a chunk, each as often as its document counts."""
+    if chunk.weight is None:
+        return chunk.data.sum(dtype=np.float64)
+    return chunk.weight @ row_sums(chunk.indptr, chunk.data)
 
 
 def _ordered_as(counts, prior):
@@ -105,10 +114,3 @@ def _start_parts(X, rng):
     if X.nnz <= helpers.START_SIZE:
         return [[(0, X.shape[0])]]
     return deal_units(X.shape[0], min(-(-X.nnz // helpers.START_SIZE), X.shape[0]), rng)
-
-
-def _read_part(X, runs, dtype, weight):
-    """Some rows of the corpus as a matrix in memory, and their weights or None."""
-    chunk = make_chunk(X, runs, dtype, weight)
-    shape = (chunk.n_rows, X.shape[1])
-    return sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=shape), chunk.weight

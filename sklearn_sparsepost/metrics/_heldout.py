@@ -1,5 +1,6 @@
 """Held-out quality of topic models, the same for every estimator."""
 
+import copy
 import warnings
 from functools import partial
 
@@ -19,6 +20,7 @@ from sklearn_sparsepost._checks import (
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference, TopicTable
 from sklearn_sparsepost._run.chunks import split_units
+from sklearn_sparsepost._run.collections import is_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 
 # Probability that no word of a topic falls below, so that a topic's zeros cost but do not kill.
@@ -61,8 +63,13 @@ def split_words(X, *, observed=0.8, random_state=0):
     """
     number_array(observed, "observed", {"one value": ()}, 0, 1)
     X = sp.csr_matrix(check_counts(X, "split_words"), dtype=np.float64, copy=True)
+    return _split(X, observed, np.random.default_rng(random_state))
+
+
+def _split(X, observed, rng):
+    """Split counts of float64, which lose their duplicates."""
     X.sum_duplicates()
-    mask = np.random.default_rng(random_state).random(X.nnz) < observed
+    mask = rng.random(X.nnz) < observed
     parts = []
     for keep in (mask, ~mask):
         part = sp.csr_matrix((np.where(keep, X.data, 0.0), X.indices, X.indptr), shape=X.shape)
@@ -268,7 +275,7 @@ def complete_documents(topics, X, inference, *, observed=0.8, random_state=0, n_
     ----------
     topics : ndarray of shape (n_components, n_features), float64
         Topics, checked; rows are normalised here.
-    X : csr_matrix or csr_array of shape (n_samples, n_features)
+    X : csr_matrix, csr_array or Blocks of shape (n_samples, n_features)
         Counts of words in held-out documents, checked.
     inference : object
         As `_models.inference` declares it.
@@ -281,23 +288,54 @@ def complete_documents(topics, X, inference, *, observed=0.8, random_state=0, n_
         Mean natural-log probability of a hidden token.
     """
     topics = _point_topics(topics)
-    seen, hidden = split_words(X, observed=observed, random_state=random_state)
-    usable = (np.diff(seen.indptr) > 0) & (np.diff(hidden.indptr) > 0)
-    seen, hidden = seen[usable], hidden[usable]
-    if not hidden.nnz:
+    if is_collection(X):
+        n_entries = X.each(_n_distinct)
+        before = np.cumsum([0, *n_entries[:-1]]).tolist()
+        given = topics, inference, observed, np.random.default_rng(random_state)
+        parts = X.each(_completed_block, *given, beside=before)
+        total, n_hidden = (sum(values) for values in zip(*parts, strict=True))
+    else:
+        parts = split_words(X, observed=observed, random_state=random_state)
+        total, n_hidden = _completed(*parts, topics, inference, n_jobs)
+    if not n_hidden:
         warnings.warn(
             "no document has both observed and hidden words: the score is NaN",
             UndefinedMetricWarning,
             stacklevel=3,  # where the score is asked for
         )
         return np.nan
+    return total / n_hidden
+
+
+def _completed(seen, hidden, topics, inference, n_jobs):
+    """Sum of the hidden tokens' log-probabilities, and how many these are."""
+    usable = (np.diff(seen.indptr) > 0) & (np.diff(hidden.indptr) > 0)
+    seen, hidden = seen[usable], hidden[usable]
     table = _table(topics, seen)
     total = 0.0
     first = 0
     for weights in Corpus(seen, np.float64, n_jobs).map(inference.weights, table):
         total += _log_probability(hidden[first : first + len(weights)], weights, topics)
         first += len(weights)
-    return total / hidden.sum()
+    return total, hidden.sum()
+
+
+def _n_distinct(block):
+    """Distinct words of all documents of a block."""
+    return _own_counts(block).nnz
+
+
+def _own_counts(block):
+    X = sp.csr_matrix(block, dtype=np.float64, copy=True)
+    X.sum_duplicates()
+    return X
+
+
+def _completed_block(block, topics, inference, observed, rng, before):
+    """As :func:`_completed`, of a block; so many entries of others have been dealt before."""
+    rng = copy.deepcopy(rng)
+    rng.bit_generator.advance(before)  # a draw an entry
+    return _completed(*_split(_own_counts(block), observed, rng), topics, inference, 1)
 
 
 def predict_from_left(

@@ -1,0 +1,448 @@
+"""Data in blocks of rows that stay where they are: on the workers of a Dask cluster.
+
+A Dask array is one more source of chunks: none of them has rows of two blocks, and each is read
+and worked on where its block is. The plan follows from the blocks alone, and results come back in
+the order of the chunks, so that no number of workers changes a bit. Without a cluster the blocks
+are held in this process, under the same plan.
+"""
+
+import sys
+from collections import deque
+from contextlib import contextmanager
+
+import numpy as np
+import scipy.sparse as sp
+
+from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
+from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
+from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
+
+# What Dask raises if a cluster, or what only it has held, is gone.
+CLUSTER_LOST = {
+    "CancelledError",
+    "ClosedClientError",
+    "CommClosedError",
+    "FuturesCancelledError",
+    "FutureCancelledError",
+    "StreamClosedError",
+    "TimeoutError",
+}
+
+
+def is_collection(X):
+    """Whether some data are a Dask array, or blocks of one."""
+    return isinstance(X, Blocks) or (hasattr(X, "dask") and hasattr(X, "map_blocks"))
+
+
+def float_type(X, fitted):
+    """The type of results for a Dask array: its own, or a fitted attribute's if it has integers."""
+    return X.dtype if X.dtype in (np.float32, np.float64) else fitted.dtype
+
+
+def refuse_collection(X, owner, instead):
+    """Raise a ValueError if some data are a Dask array, which has no meaning there.
+
+    Parameters
+    ----------
+    X : object
+        The data.
+    owner : str
+        Who cannot take it.
+    instead : str
+        What to do instead.
+    """
+    if is_collection(X):
+        raise ValueError(f"X is a Dask array, which {owner} does not take: {instead}")
+
+
+def check_columns(X):
+    """Refuse a Dask array that is no table, or whose rows are cut."""
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got a Dask array of {X.ndim} dimensions")
+    if X.numblocks[1] > 1:
+        raise ValueError(
+            f"the columns of X are cut into {X.numblocks[1]} blocks, but rows must be whole: use "
+            "X.rechunk({1: -1})"
+        )
+
+
+def corpus_of(X, dtype, n_jobs=None, **options):
+    """The corpus of some data, wherever they are: a :class:`Corpus` of the right kind."""
+    kind = BlockCorpus if isinstance(X, Blocks) else Corpus
+    return kind(X, dtype, n_jobs, **options)
+
+
+def blocks_of(X, check):
+    """Have the blocks of a Dask array computed, checked and held where they are.
+
+    Parameters
+    ----------
+    X : dask.array.Array of shape (n_samples, n_features)
+        The data; numbers of rows may be unknown.
+    check : callable
+        ``check(block)`` returns the block as it is to be held, or raises a ValueError; picklable.
+
+    Returns
+    -------
+    blocks : Blocks
+        The data.
+
+    Raises
+    ------
+    ValueError
+        If a check fails, which names the block, or columns are cut.
+    RuntimeError
+        If the cluster is gone.
+    """
+    if isinstance(X, Blocks):
+        return X
+    import dask
+
+    check_columns(X)
+    delayed = list(X.to_delayed().ravel())
+    with _told_of_lost_cluster():
+        client = _client_of(X)
+        if client is None:
+            found = [_checked(block, check) for block in dask.compute(*delayed)]
+            parts, notes = [part for part, _ in found], [note for _, note in found]
+        else:
+            given = client.compute(delayed)
+            pairs = [client.submit(_checked, part, check, pure=False) for part in given]
+            parts = [client.submit(_item, pair, 0, pure=False) for pair in pairs]
+            notes = client.gather([client.submit(_item, pair, 1, pure=False) for pair in pairs])
+    _raise_first(notes)
+    return Blocks(parts, notes, client, X)
+
+
+def _client_of(X):
+    """The Dask client whose workers hold an array, or that of this process, if there is one."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    held = distributed.client.futures_of(X)
+    try:
+        return held[0].client if held else distributed.default_client()
+    except ValueError:
+        return None
+
+
+@contextmanager
+def _told_of_lost_cluster():
+    """Say in one error that a cluster is gone, or a block with the only worker that had it."""
+    try:
+        with told_of_lost_workers():
+            yield
+    except Exception as error:
+        if type(error).__name__ not in CLUSTER_LOST:
+            raise
+        raise RuntimeError(
+            "the Dask cluster is gone, or a block of X that it cannot make anew. The estimator is "
+            "as its last whole pass left it: with a new client and X made anew, fit with "
+            "warm_start=True goes on from there"
+        ) from error
+
+
+def _item(pair, place):
+    return pair[place]
+
+
+def _checked(block, check):
+    """A block as it is held, and a note: its shape and type, what is stored, or what is wrong."""
+    try:
+        block = check(block)
+    except ValueError as error:
+        return None, {"n_rows": block.shape[0], "error": str(error)}
+    return block, _note(block)
+
+
+def _trial(block, check):
+    """What a check that leaves a block as it is has to say."""
+    try:
+        check(block)
+    except ValueError as error:
+        return {"n_rows": block.shape[0], "width": block.shape[1], "error": str(error)}
+    return {"n_rows": block.shape[0], "width": block.shape[1]}
+
+
+def _note(block):
+    """What the client knows of a block."""
+    sparse = sp.issparse(block)
+    stored = block.data if sparse else block
+    return {
+        "n_rows": block.shape[0],
+        "width": block.shape[1],
+        "dtype": block.dtype,
+        "entries": np.diff(block.indptr) if sparse else None,
+        "largest": stored.max(initial=0) if stored.dtype.kind != "f" else np.inf,
+    }
+
+
+def _raise_first(notes):
+    first = 0
+    for number, note in enumerate(notes):
+        if "error" in note:
+            raise ValueError(
+                f"block {number} of X, whose row 0 is row {first} of X: {note['error']}"
+            )
+        first += note["n_rows"]
+    widths = sorted({note["width"] for note in notes})
+    if len(widths) > 1:
+        raise ValueError(f"blocks of X have {widths[0]} and {widths[1]} columns: one number only")
+
+
+class Blocks:
+    """Checked blocks of rows, held by the workers of a cluster, or here.
+
+    Parameters
+    ----------
+    parts : list of Future, ndarray or csr_matrix
+        The blocks, in order; futures if there is a client.
+    notes : list of dict
+        What is known of each.
+    client : distributed.Client or None
+        Of the cluster.
+    given : dask.array.Array
+        The data as users know them.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_blocks + 1,)
+        Where each block begins.
+    indptr : ndarray of shape (n_samples + 1,) or None
+        Where each row's entries begin, if they are sparse.
+    """
+
+    ndim = 2
+
+    def __init__(self, parts, notes, client, given):
+        self.parts = parts
+        self.notes = notes
+        self.client = client
+        self.given = given
+        self.edges = np.cumsum([0, *(note["n_rows"] for note in notes)])
+        self.shape = int(self.edges[-1]), notes[0]["width"]
+        self.dtype = np.result_type(*(note["dtype"] for note in notes))
+        self.largest = max(note["largest"] for note in notes)
+        self.indptr = None
+        if notes[0]["entries"] is not None:
+            entries = np.concatenate([note["entries"] for note in notes])
+            self.indptr = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])
+
+    @property
+    def nnz(self):
+        """Stored entries."""
+        return int(np.prod(self.shape) if self.indptr is None else self.indptr[-1])
+
+    def __getitem__(self, rows):
+        """Blocks of some rows, given by ascending numbers."""
+        cuts = np.searchsorted(rows, self.edges)
+        held = [
+            rows[first:last] - edge
+            for first, last, edge in zip(cuts[:-1], cuts[1:], self.edges[:-1], strict=True)
+        ]
+        if self.client is None:
+            parts = [_item(part, own) for part, own in zip(self.parts, held, strict=True)]
+            return Blocks(parts, [_note(part) for part in parts], None, self.given)
+        with _told_of_lost_cluster():
+            parts = self.client.map(_item, self.parts, held, pure=False)
+            notes = self.client.gather(self.client.map(_note, parts, pure=False))
+        return Blocks(parts, notes, self.client, self.given)
+
+    def each(self, function, *shared, beside=None):
+        """Make ``function(block, *shared)`` on every block where it is, results in order.
+
+        Parameters
+        ----------
+        function : callable
+            Pure and picklable.
+        *shared : object
+            What all calls are given.
+        beside : list, default=None
+            A last argument for each block.
+
+        Returns
+        -------
+        results : list
+            What it returned.
+        """
+        own = [()] * len(self.parts) if beside is None else [(held,) for held in beside]
+        tasks = [(block, (function, *held)) for block, held in enumerate(own)]
+        return list(self.work(_on_part, tasks, shared))
+
+    def work(self, function, tasks, shared):
+        """Make ``function(block, shared, *given)`` where each block is, results in order.
+
+        Parameters
+        ----------
+        function : callable
+            Pure and picklable.
+        tasks : list of (int, tuple)
+            The number of the block of each, and what it is given.
+        shared : object
+            What all are given: sent once to each worker.
+
+        Yields
+        ------
+        result : object
+            What `function` returned.
+        """
+        if self.client is None:
+            for block, given in tasks:
+                yield function(self.parts[block], shared, *given)
+            return
+        client, futures = self.client, deque()
+        with _told_of_lost_cluster():
+            # To all workers, as one may die.
+            [shared] = client.scatter([shared], broadcast=True, hash=False)
+            holders = client.who_has(self.parts)
+        try:
+            with _told_of_lost_cluster():
+                for block, given in tasks:
+                    part = self.parts[block]
+                    place = {"workers": list(holders.get(part.key, ())) or None}
+                    if place["workers"]:  # while they live
+                        place["allow_other_workers"] = True
+                    futures.append(
+                        client.submit(
+                            _on_worker, function, part, shared, given, pure=False, **place
+                        )
+                    )
+            while futures:
+                with _told_of_lost_cluster():
+                    result = futures.popleft().result()
+                yield result
+                del result
+        finally:
+            if client.status == "running":
+                client.cancel(list(futures))
+
+
+def _on_part(part, shared, function, *beside):
+    return function(part, *shared, *beside)
+
+
+def _on_worker(function, part, shared, given):
+    """Make a step on a worker, with the threads that one of its own has."""
+    from distributed import get_worker
+
+    n_threads = max(1, most_threads() // get_worker().state.nthreads)
+    with settled_threads(n_threads), single_blas():
+        return function(part, shared, *given)
+
+
+def _step_on(part, shared, step, first, read, key, start):
+    """Make a step on a chunk of a block whose first row has a number."""
+    chunk = _read(part, first, *read)
+    chunk.start = start
+    return step(chunk, shared, key)
+
+
+def _read(part, first, runs, dtype, weight):
+    """Read a chunk from a block whose first row has a number; weights are of the chunk's rows."""
+    chunk = make_chunk(part, [(start - first, stop - first) for start, stop in runs], dtype)
+    chunk.numbers += first
+    chunk.weight = weight
+    return chunk
+
+
+def _read_on(part, shared, first, read):
+    return _read(part, first, *read)
+
+
+class BlockCorpus(Corpus):
+    """The data of a fit in blocks, and how to go over them: a :class:`Corpus`.
+
+    Parameters
+    ----------
+    X : Blocks
+        The data.
+    dtype, n_jobs, weight, threaded
+        As for :class:`Corpus`; on a cluster every worker is used, whatever `n_jobs` says.
+    """
+
+    def __init__(self, X, dtype, n_jobs=None, *, weight=None, threaded=True):
+        super().__init__(X, dtype, n_jobs, weight=weight, threaded=threaded)
+        self.edges = X.edges
+
+    @property
+    def given(self):
+        return self.X.given
+
+    @property
+    def is_empty(self):
+        return not self.X.nnz
+
+    def check(self, function):
+        _raise_first(self.X.each(_trial, function))
+
+    def chunk(self, runs):
+        tasks = []
+        for block, held in runs_by_block(runs, self.edges).items():
+            tasks.append((block, (int(self.edges[block]), self._what(held))))
+        return join_chunks(list(self.X.work(_read_on, tasks, None)))
+
+    def _what(self, runs):
+        """What to read of a block."""
+        weight = self.weight
+        if weight is not None:
+            weight = np.concatenate([weight[start:stop] for start, stop in runs])
+        return runs, self.dtype, weight
+
+    def map(self, step, globals_, key=None, *, chunks=None, starts=None):
+        if self.X.client is None:
+            yield from super().map(step, globals_, key, chunks=chunks, starts=starts)
+            return
+        chunks = self.plan() if chunks is None else chunks
+        starts = [None] * len(chunks) if starts is None else starts
+        tasks = []
+        for runs, start in zip(chunks, starts, strict=True):
+            [(block, held)] = runs_by_block(runs, self.edges).items()
+            first = int(self.edges[block])
+            tasks.append((block, (step, first, self._what(held), key, start)))
+        yield from self.X.work(_step_on, tasks, globals_)
+
+
+def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):
+    """A Dask array of what a fitted model makes of rows, computed when it is asked for.
+
+    Parameters
+    ----------
+    X : dask.array.Array of shape (n_samples, n_features)
+        The data.
+    model : object
+        Sent to the workers once.
+    method : str
+        The name of its method, whose results are of each row alone.
+    n_columns : int or None
+        Of the result; None for one value a row.
+    dtype : dtype
+        Of the result.
+    sparse : bool, default=False
+        Whether blocks of the result are CSR.
+    options : dict, default=None
+        Of the method.
+
+    Returns
+    -------
+    found : dask.array.Array of shape (n_samples,) or (n_samples, n_columns)
+        The result, in the blocks of X.
+    """
+    import dask
+
+    held = dask.delayed(model, traverse=False)
+    none = np.empty((0,) if n_columns is None else (0, n_columns), dtype)
+    none = sp.csr_matrix(none) if sparse else none
+    shape = {"chunks": (X.chunks[0],), "drop_axis": 1}
+    if n_columns is not None:
+        shape = {"chunks": (X.chunks[0], (n_columns,))}
+    return X.map_blocks(_used, held, method, options or {}, none, dtype=dtype, meta=none, **shape)
+
+
+def _used(block, model, method, options, none, block_id=None):
+    """What a method makes of a block; of no rows nothing."""
+    if not block.shape[0]:
+        return none
+    try:
+        return getattr(model, method)(block, **options)
+    except ValueError as error:
+        raise ValueError(f"block {block_id[0]} of X: {error}") from error

@@ -1,0 +1,399 @@
+"""Data in Dask arrays: the same bytes wherever the blocks are and whatever becomes of workers."""
+
+import pickle
+from contextlib import contextmanager, nullcontext
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from test_failures import (
+    COUNTS,
+    ESTIMATORS,
+    NO_SIGKILL,
+    POINTS,
+    Poison,
+    deadly_step,
+    once_deadly_step,
+    seen,
+)
+
+from sklearn_sparsepost import SparseHDP, SparseLDA, SparseMixture
+from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._run import chunks as chunking
+from sklearn_sparsepost._run.collections import blocks_of, corpus_of
+
+da = pytest.importorskip("dask.array", reason="needs the dask extra")
+distributed = pytest.importorskip("distributed", reason="needs the dask extra")
+delayed = pytest.importorskip("dask").delayed
+
+COUNT_CUTS, POINT_CUTS = [0, 13, 40, 60], [0, 50, 110, 120]
+NAMES = [name for name in ESTIMATORS if name not in ("alias", "pitman_yor", "process", "ctm")]
+NAMES.remove("HDP of rows")
+ON_CLUSTER = [
+    ("threads_cluster", "LDA memoized"),
+    ("threads_cluster", "mixture online"),
+    ("process_cluster", "LDA batch"),
+    ("process_cluster", "HDP births"),
+    ("process_cluster", "mixture moves"),
+]
+
+
+def blocked(X, cuts, known=True):
+    """A Dask array of the rows of X, cut."""
+    blocks = []
+    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+        shape = (last - first if known else np.nan, X.shape[1])
+        blocks.append(da.from_delayed(delayed(X[first:last]), shape=shape, dtype=X.dtype))
+    return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def data_of(name):
+    """Data, cut into blocks."""
+    if name.startswith("mixture"):
+        return blocked(POINTS, POINT_CUTS)
+    return blocked(COUNTS, COUNT_CUTS)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(chunking, "CHUNK_SIZE", 300)
+    monkeypatch.setattr(chunking, "DENSE_CHUNK_SIZE", 400)
+    monkeypatch.setattr(chunking, "DENSE_CHUNK_ROWS", 40)
+
+
+@contextmanager
+def cluster_of(n_workers, n_threads=1, processes=False):
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=n_threads,
+            processes=processes,
+            dashboard_address=":0",
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def threads_cluster():
+    """A cluster of one worker with two threads, in this process."""
+    with cluster_of(1, 2) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def process_cluster():
+    """A cluster of two processes."""
+    with cluster_of(2, processes=True) as client:
+        yield client
+
+
+# ---------------------------------------------------------------------- the same bytes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_block_is_an_array(name):
+    X = POINTS if name.startswith("mixture") else COUNTS
+    whole = clone(ESTIMATORS[name]).fit(X)
+    one = clone(ESTIMATORS[name]).fit(blocked(X, [0, len(POINTS) if X is POINTS else 60]))
+    assert seen(one) == seen(whole)
+
+
+@pytest.mark.parametrize("where, name", ON_CLUSTER)
+def test_a_cluster_changes_no_byte(where, name, request):
+    want = seen(clone(ESTIMATORS[name]).fit(data_of(name)))
+    with request.getfixturevalue(where).as_current():
+        there = clone(ESTIMATORS[name]).fit(data_of(name))
+    assert seen(there) == want
+
+
+def test_unknown_numbers_of_rows_are_counted_and_blocks_of_none_are_nothing():
+    estimator = ESTIMATORS["LDA memoized"]
+    unknown = clone(estimator).fit(blocked(COUNTS, [0, 0, 13, 13, 40, 60, 60], known=False))
+    assert seen(unknown) == seen(clone(estimator).fit(data_of("LDA")))
+    rows = blocked(POINTS, [0, 50, 110, 110, 120], known=False)
+    mixture = clone(ESTIMATORS["mixture batch"])
+    assert seen(clone(mixture).fit(rows)) == seen(mixture.fit(data_of("mixture")))
+
+
+def test_the_plan_is_that_of_the_blocks():
+    X = blocked(COUNTS, COUNT_CUTS)
+    corpus = corpus_of(blocks_of(X, lambda block: block), np.float64)
+    for plan in (corpus.plan(), corpus.cut([(3, 20), (30, 55)])):
+        for runs in plan:
+            numbers = [row for run in runs for row in range(*run)]
+            assert len(set(np.searchsorted(COUNT_CUTS, numbers, "right"))) == 1
+            chunk = corpus.chunk(runs)
+            np.testing.assert_array_equal(chunk.rows.toarray(), COUNTS.toarray()[chunk.numbers])
+    rows = np.concatenate([np.arange(*run) for runs in corpus.plan() for run in runs])
+    np.testing.assert_array_equal(rows, np.arange(60))
+    across = corpus.chunk([(3, 20), (30, 55)])
+    np.testing.assert_array_equal(across.rows.toarray(), COUNTS.toarray()[across.numbers])
+    np.testing.assert_array_equal(across.numbers, [*range(3, 20), *range(30, 55)])
+
+
+def test_blocks_stay_on_the_workers_that_hold_them(process_cluster):
+    with process_cluster.as_current():
+        corpus = corpus_of(blocks_of(data_of("LDA"), lambda block: block), np.float64)
+    before = process_cluster.who_has(corpus.X.parts)
+    for _ in range(3):
+        assert sum(corpus.map(_n_rows, None)) == 60
+    assert process_cluster.who_has(corpus.X.parts) == before
+
+
+def _n_rows(chunk, globals_, key):
+    return chunk.n_rows
+
+
+def test_weights_and_streams(process_cluster):
+    kind, X = "LDA memoized", data_of("LDA memoized")
+    weight = np.random.default_rng(0).integers(0, 3, X.shape[0]).astype(float)
+    found = []
+    for context in (nullcontext, process_cluster.as_current):
+        with context():
+            estimator = clone(ESTIMATORS[kind]).fit(X, sample_weight=weight)
+            found.append([seen(estimator), seen(estimator.partial_fit(X[:50]))])
+            estimator.set_params(warm_start=True, max_iter=1).fit(X)
+            found[-1].append(seen(estimator))
+    assert found[0] == found[1]
+
+
+def test_a_large_start_and_given_topics(process_cluster, monkeypatch):
+    monkeypatch.setattr("sklearn_sparsepost._starts.helpers.START_SIZE", 300)
+    X = data_of("LDA")
+    topics = np.random.default_rng(0).dirichlet(np.ones(30), 5)
+    for init in ("k-means++", topics):
+        found = []
+        for context in (nullcontext, process_cluster.as_current):
+            with context():
+                found.append(seen(SparseLDA(5, init=init, max_iter=1, random_state=0).fit(X)))
+        assert found[0] == found[1]
+
+
+def test_going_on_with_the_same_blocks_remembers_them():
+    X = data_of("LDA")
+    whole = clone(ESTIMATORS["LDA memoized"]).fit(X)
+    parts = clone(whole).set_params(max_iter=2, warm_start=True).fit(X)
+    parts.set_params(max_iter=1).fit(X).set_params(max_iter=3, warm_start=False)
+    assert seen(parts) == seen(whole)
+
+
+# ---------------------------------------------------------------------- fitted models
+
+
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_transform_is_lazy_and_of_blocks(sparse_output):
+    lda = SparseLDA(5, max_iter=2, sparse_output=sparse_output, random_state=0).fit(COUNTS)
+    want = lda.transform(COUNTS)
+    X = blocked(COUNTS, [0, 13, 13, 40, 60], known=False)  # one of no rows
+    found = lda.transform(X)
+    assert isinstance(found, da.Array) and found.numblocks == (4, 1)
+    found = found.compute()
+    assert sp.issparse(found) == sparse_output and found.dtype == want.dtype
+    np.testing.assert_array_equal(as_dense(found), as_dense(want))
+    plain = lda.set_params(sparse_output=False).transform(X, normalize=False)
+    np.testing.assert_array_equal(plain.compute(), lda.transform(COUNTS, normalize=False))
+
+
+def as_dense(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
+def test_predictions_are_lazy():
+    mixture = SparseMixture(3, random_state=0).fit(POINTS)
+    X = data_of("mixture")
+    for name in ("predict", "predict_proba", "score_samples"):
+        found, want = getattr(mixture, name)(X), getattr(mixture, name)(POINTS)
+        assert isinstance(found, da.Array) and found.shape == want.shape
+        assert found.dtype == want.dtype
+        np.testing.assert_array_equal(found.compute(), want)
+    assert mixture.score(X) == mixture.score(POINTS)
+    assert mixture.aic(X) == mixture.aic(POINTS)
+    sparse = mixture.set_params(sparse_output=True).predict_proba(X).compute()
+    np.testing.assert_array_equal(sparse.toarray(), mixture.predict_proba(POINTS).toarray())
+
+
+@pytest.mark.parametrize("where", [None, "process_cluster"])
+def test_scores_and_bounds(where, request):
+    lda = SparseLDA(5, max_iter=2, random_state=0).fit(COUNTS)
+    X = blocked(COUNTS, COUNT_CUTS)
+    if where is not None:
+        X = request.getfixturevalue(where).persist(X)
+    assert lda.score(X) == pytest.approx(lda.score(COUNTS), rel=1e-12)
+    assert lda.score(X, random_state=1) == pytest.approx(lda.score(COUNTS, random_state=1))
+    assert lda.score(X) != pytest.approx(lda.score(X, random_state=1), rel=1e-6)
+    assert lda.perplexity(X) == pytest.approx(lda.perplexity(COUNTS))
+    assert lda.bound(X) == pytest.approx(lda.bound(COUNTS))
+    with pytest.raises(ValueError, match="left-to-right.* does not take: take a sample"):
+        lda.score(X, method="left-to-right")
+
+
+def counts_of(texts, vectorizer):
+    """A Dask array of the counts of a list of delayed lists of texts."""
+    width = len(vectorizer.vocabulary_)
+    return da.concatenate(
+        [
+            da.from_delayed(delayed(vectorizer.transform)(part), (np.nan, width), np.int64)
+            for part in texts
+        ]
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*do not have valid feature names")
+def test_a_pipeline_with_a_fitted_vectorizer(process_cluster):
+    rng = np.random.default_rng(0)
+    words = [f"word{v}" for v in range(20)]
+    texts = [" ".join(rng.choice(words, 12)) for _ in range(40)]
+    vectorizer = CountVectorizer().fit(texts)
+    parts = [delayed(texts[first : first + 10]) for first in range(0, 40, 10)]
+    lda = SparseLDA(3, max_iter=2, random_state=0)
+    counting = FunctionTransformer(counts_of, kw_args={"vectorizer": vectorizer})
+    with process_cluster.as_current():
+        found = make_pipeline(counting, lda).fit(parts)
+    assert lda.n_features_in_ == len(vectorizer.vocabulary_)
+    np.testing.assert_array_equal(
+        found.transform(parts).compute(), lda.transform(vectorizer.transform(texts))
+    )
+    assert found.score(parts) == pytest.approx(lda.score(vectorizer.transform(texts)))
+
+
+# ---------------------------------------------------------------------- workers that die
+
+
+@NO_SIGKILL
+def test_a_killed_worker_loses_nothing(tmp_path, monkeypatch, process_cluster):
+    deadly, name = tmp_path / "deadly", "LDA auto, warm"
+    X = data_of(name)
+    want = seen(clone(ESTIMATORS[name]).fit(X))
+    estimator = clone(ESTIMATORS[name])
+    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
+    with process_cluster.as_current():
+        process_cluster.wait_for_workers(2)
+        estimator.set_callbacks(Poison(deadly)).fit(X)
+    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
+    assert seen(estimator.set_callbacks()) == want
+
+
+@NO_SIGKILL
+def test_all_workers_may_die(tmp_path, monkeypatch, process_cluster):
+    deadly = tmp_path / "deadly"
+    X = data_of("LDA memoized")
+    estimator = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
+    whole = seen(clone(estimator).fit(X).set_params(warm_start=False))
+    monkeypatch.setattr(Admixture, "local_step", deadly_step(str(deadly)))
+    # A task that has killed one worker is given up, so that not all have to be begun anew.
+    monkeypatch.setattr(process_cluster.cluster.scheduler, "allowed_failures", 0)
+    with process_cluster.as_current():
+        process_cluster.wait_for_workers(2)
+        with pytest.raises(RuntimeError, match="warm_start=True goes on from there"):
+            estimator.set_callbacks(Poison(deadly)).fit(X)
+    assert estimator.n_iter_ == 2
+    deadly.unlink()
+    estimator.set_callbacks().set_params(max_iter=1).fit(X)  # here, as well as anywhere
+    assert seen(estimator.set_params(max_iter=3, warm_start=False)) == whole
+
+
+def test_a_cluster_that_is_gone():
+    X = data_of("LDA")
+    estimator = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
+    with cluster_of(1) as client:
+        with client.as_current():
+            held = X.persist()
+            estimator.fit(held)
+        before = seen(estimator)
+    with pytest.raises(RuntimeError, match="the Dask cluster is gone"):
+        estimator.fit(held)
+    assert seen(estimator) == before
+    estimator.fit(X)
+    assert estimator.n_iter_ == 6
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+def marked(X, row, column, value):
+    X = X.toarray().astype(float)
+    X[row, column] = value
+    return blocked(X, COUNT_CUTS)
+
+
+@pytest.mark.parametrize(
+    "X, told",
+    [
+        (marked(COUNTS, 45, 2, -1), "block 2 of X, whose row 0 is row 40 of X: Negative .* row 5"),
+        (marked(COUNTS, 14, 0, np.nan), "block 1 of X, whose row 0 is row 13 of X: .* NaN"),
+        (marked(COUNTS, 14, 0, np.inf), "block 1 of X.* infinity"),
+        (blocked(COUNTS.toarray(), [0, 60]).rechunk((60, 10)), "columns of X are cut into 3"),
+        (da.ones(20), "Expected 2D array"),
+        (blocked(COUNTS[:0], [0, 0, 0]), "0 sample"),
+        (blocked(0 * COUNTS, COUNT_CUTS), "X has no counts"),
+        (
+            da.concatenate(
+                [
+                    da.from_delayed(delayed(COUNTS[:5]), (5, 30), int),
+                    da.from_delayed(delayed(COUNTS[:5, :9]), (5, 30), int),
+                ]
+            ),
+            "blocks of X have 9 and 30 columns",
+        ),
+    ],
+)
+def test_bad_blocks_are_named(X, told):
+    lda = SparseLDA(5, max_iter=1)
+    with pytest.raises(ValueError, match=told):
+        lda.fit(X)
+    assert not hasattr(lda, "components_")
+
+
+def test_bad_rows_are_named():
+    rows = POINTS.copy()
+    rows[115] = 1e200
+    with pytest.raises(ValueError, match="block 2 .* is row 110 of X: row 5 of X holds a value"):
+        SparseMixture(2).fit(blocked(rows, POINT_CUTS))
+    bits = (POINTS > 0).astype(float)
+    bits[60] = 3
+    with pytest.raises(ValueError, match="block 1 .* row 10 holds something else"):
+        SparseMixture(2, observation="bernoulli").fit(blocked(bits, POINT_CUTS))
+    fractions = COUNTS.astype(float)
+    fractions.data[-1] = 0.5
+    with pytest.raises(ValueError, match="block 2 .* fractional counts"):
+        SparseLDA(2, local_step="gibbs").fit(blocked(fractions, COUNT_CUTS))
+
+
+def test_widths_are_those_of_the_fit():
+    lda = SparseLDA(5, max_iter=1).fit(COUNTS)
+    narrow = blocked(COUNTS[:, :9], COUNT_CUTS)
+    for method in (lda.transform, lda.score, lda.partial_fit):
+        with pytest.raises(ValueError, match="X has 9 features, but SparseLDA is expecting 30"):
+            method(narrow)
+    with pytest.raises(ValueError, match="block 1 of X: Negative values"):
+        lda.transform(marked(COUNTS, 14, 0, -1)).compute()
+
+
+@pytest.mark.parametrize("name", ["alias", "ctm"])
+def test_chains_say_what_to_do_instead(name):
+    X = data_of("LDA")
+    estimator = clone(ESTIMATORS[name])
+    for method in (estimator.fit, estimator.partial_fit):
+        with pytest.raises(ValueError, match=r"the chain of .* does not take.* X\.compute\(\)"):
+            method(X)
+    estimator.fit(COUNTS)
+    np.testing.assert_array_equal(estimator.transform(X).compute(), estimator.transform(COUNTS))
+
+
+def test_groups_say_what_to_do_instead():
+    hdp = SparseHDP(3, observation="gaussian")
+    with pytest.raises(ValueError, match="rows in groups does not take"):
+        hdp.fit(data_of("mixture"), groups=np.zeros(120))
+
+
+def test_fitted_models_keep_nothing_of_a_cluster(threads_cluster):
+    with threads_cluster.as_current():
+        lda = SparseLDA(5, max_iter=1, warm_start=True, random_state=0).fit(data_of("LDA"))
+    copied = pickle.loads(pickle.dumps(lda))
+    np.testing.assert_array_equal(copied.transform(COUNTS), lda.transform(COUNTS))
