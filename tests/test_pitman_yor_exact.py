@@ -280,6 +280,7 @@ def test_counts_and_tables_stay_those_of_the_tokens(
     corpus, blocks, monkeypatch, sampler, n_components
 ):
     monkeypatch.setattr(lda, "FREQUENT", 100)
+    monkeypatch.setattr(lda, "SEVERAL", 100)
     state = start(corpus, n_components, sampler, concentration=50.0)
     before = state.z.copy()
     for i in range(3):
