@@ -298,7 +298,7 @@ def test_counts_and_tables_stay_those_of_the_tokens(
         # What the draws read is what tokens and tables say.
         arrays = [state.counts.arrays[name].copy() for name in ("cells", "tables")]
         state._hold()
-        state.counts.seat(state.steps[0], *state.held)
+        state.counts.seat(state.steps[0], *state._held_lists())
         np.testing.assert_array_equal(state.counts.arrays["tables"], arrays[1])
         np.testing.assert_array_equal(
             state.counts.arrays["cells"][arrays[1] > 0], arrays[0][arrays[1] > 0]
