@@ -146,29 +146,33 @@ def _n_topics(name):
 def sweep_tables(runs):
     """Millions of tokens a second of the samplers, by topics."""
     found = read(runs, "sweeps")
-    by_topics = {name: found[name] for name in sorted(found, key=_n_topics)}
-    samplers = list(dict.fromkeys(label for labels in by_topics.values() for label in labels))
-    rows = [
-        [sampler]
-        + [
-            _number(labels[sampler].speed) if sampler in labels else ""
-            for labels in by_topics.values()
-        ]
-        for sampler in samplers
-    ]
-    if not rows:
-        return []
-    corpus = next(iter(by_topics)).rpartition("-")[0]
-    header = ["sampler", *(f"{_n_topics(name)} topics" for name in by_topics)]
+    names = sorted(found, key=_n_topics)
+    corpora = list(dict.fromkeys(name.rpartition("-")[0] for name in sorted(found, reverse=True)))
+    tables = []
     note = "Millions of tokens a second, without the start."
-    tables = [Table(f"Gibbs samplers: {corpus}", note, header, rows)]
+    for corpus in corpora:
+        by_topics = {n: found[n] for n in names if n.rpartition("-")[0] == corpus}
+        samplers = list(dict.fromkeys(label for labels in by_topics.values() for label in labels))
+        rows = [
+            [sampler]
+            + [
+                _number(labels[sampler].speed) if sampler in labels else ""
+                for labels in by_topics.values()
+            ]
+            for sampler in samplers
+        ]
+        header = ["sampler", *(f"{_n_topics(name)} topics" for name in by_topics)]
+        tables.append(Table(f"Gibbs samplers: {corpus}", note, header, rows))
     ratios = [
-        [f"{_n_topics(name)}", _number(labels["auto"].speed / labels["tomotopy"].speed)]
-        for name, labels in by_topics.items()
-        if {"auto", "tomotopy"} <= labels.keys()
+        [name.rpartition("-")[0], f"{_n_topics(name)}"]
+        + [_number(found[name]["auto"].speed / found[name]["tomotopy"].speed)]
+        for corpus in corpora
+        for name in names
+        if name.rpartition("-")[0] == corpus and {"auto", "tomotopy"} <= found[name].keys()
     ]
     note = "Tokens a second of AliasLDA, as many times those of tomotopy."
-    return [*tables, Table(f"Beside tomotopy: {corpus}", note, ["topics", "times"], ratios)]
+    header = ["corpus", "topics", "times"]
+    return [*tables, *[Table("Beside tomotopy", note, header, ratios)] * bool(ratios)]
 
 
 def growth(runs):

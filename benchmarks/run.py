@@ -198,6 +198,11 @@ def samplers(quick=False):
                 spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
                 add("sweeps", news, k, sampler, **spec)
 
+    # A small corpus and few topics: all of them are weighed.
+    for repeat in range(0 if quick else 3):
+        add("sweeps", "kos", 50, "tomotopy", "tomotopy", budget=8, repeat=repeat)
+        add("sweeps", "kos", 50, "auto", passes=100, repeat=repeat)
+
     for k in (few, some):
         for repeat in range(3):
             for threads in (1, 2):

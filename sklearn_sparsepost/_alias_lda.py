@@ -41,8 +41,9 @@ class AliasLDA(BaseSampledTopics):
         - "cycle": a stale table of the word and a token of the document propose in turn, in
           constant time (Yuan et al. [3]_); needs more sweeps.
         - "dense": all topics are weighed, a vector at a time.
-        - "auto": "sparse" for words of up to 32 tokens, or ``n_components / 8`` if that is more;
-          for the others "dense" with up to 64 topics and "alias" with more.
+        - "auto": with up to 64 topics "sparse" for words of up to 8 tokens and "dense" for the
+          others; with more "sparse" for words of up to 32 tokens, or ``n_components / 8`` if that
+          is more, and "alias" for the others.
 
     n_mh_steps : int, default=1
         Metropolis-Hastings steps a token of "alias" and "cycle".

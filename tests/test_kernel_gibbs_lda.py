@@ -136,6 +136,7 @@ def test_merged_tokens(corpus, blocks):
 @pytest.mark.parametrize("sampler", [*SAMPLERS, "auto"])
 def test_counts_stay_those_of_the_tokens(corpus, blocks, monkeypatch, sampler, n_components):
     monkeypatch.setattr(lda, "FREQUENT", 100)
+    monkeypatch.setattr(lda, "SEVERAL", 100)
     state = start(corpus, n_components, sampler=sampler)
     before = state.z.copy()
     for _ in range(3):
@@ -249,12 +250,38 @@ def test_frequencies_with_several_topics_a_document(sampler):
     assert chisquare(seen, expected).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("n_components", [3, 16, 50, 300])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_one_draw_among_many_topics(sampler, n_components):
+    """The first token's topic, drawn again and again from one state, against its conditional."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix(rng.poisson(2.0, (12, 6)) + np.eye(12, 6))
+    alpha, beta = rng.gamma(1.0, size=n_components), 0.3
+    state = start(X, n_components, sampler=sampler, alpha=alpha, beta=beta)
+    words, z, ends = state.tokens.word, state.z.copy(), state.tokens.doc_ptr
+    n_doc = np.bincount(z[1 : ends[1]], minlength=n_components)
+    n_word = np.bincount(z[1:][words[1:] == words[0]], minlength=n_components)
+    n_topic = np.bincount(z[1:], minlength=n_components)
+    want = (n_doc + alpha) * (n_word + beta) / (n_topic + X.shape[1] * beta)
+    seen = np.zeros(n_components)
+    for seed in range(1500):
+        state.seed = seed
+        # With many steps a proposal from tables ends where the conditional is.
+        seen[lda.sweep(state, n_steps=30 if sampler in ("alias", "cycle") else 1).z[0]] += 1
+    expected = want / want.sum() * seen.sum()
+    cell = np.where(expected > 5, np.arange(n_components), np.argmin(expected))
+    used = np.unique(cell)
+    seen, expected = (np.bincount(cell, x)[used] for x in (seen, expected))
+    assert chisquare(seen, expected).pvalue > 1e-3
+
+
 def test_auto_weighs_few_topics_and_lists_rare_words():
     size = np.array([1, 32, 33, 100, 101, 5000])
     listed, aliased, dense = lda.LISTED, lda.ALIASED, lda.DENSE
-    for n_components, frequent in ((2, dense), (64, dense), (65, aliased), (256, aliased)):
-        want = [listed] * 2 + [frequent] * 4
-        assert lda.storage("auto", size, n_components).tolist() == want
+    for n_components in (2, 64):
+        assert lda.storage("auto", size, n_components).tolist() == [listed] + [dense] * 5
+    for n_components in (65, 256):
+        assert lda.storage("auto", size, n_components).tolist() == [listed] * 2 + [aliased] * 4
     assert lda.storage("auto", size, 800).tolist() == [listed] * 4 + [aliased] * 2
     assert lda.storage("alias", size, 800).tolist() == [aliased] * 6
 

@@ -293,6 +293,7 @@ def test_counts_and_tables_stay_those_of_the_tokens(
     corpus, blocks, monkeypatch, sampler, n_components
 ):
     monkeypatch.setattr(lda, "FREQUENT", 100)
+    monkeypatch.setattr(lda, "SEVERAL", 100)
     state = start(corpus, n_components, sampler, concentration=50.0)
     before = state.z.copy()
     for i in range(3):
@@ -310,7 +311,7 @@ def test_counts_and_tables_stay_those_of_the_tokens(
         # What the draws read is what tokens and tables say.
         arrays = [state.counts.arrays[name].copy() for name in ("cells", "tables")]
         state._hold()
-        state.counts.seat(state.steps[0], *state.held)
+        state.counts.seat(state.steps[0], *state._held_lists())
         np.testing.assert_array_equal(state.counts.arrays["tables"], arrays[1])
         np.testing.assert_array_equal(
             state.counts.arrays["cells"][arrays[1] > 0], arrays[0][arrays[1] > 0]

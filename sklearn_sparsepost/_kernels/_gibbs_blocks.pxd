@@ -4,10 +4,11 @@ from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
-    ALIASED, LANES, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table, Word, model_t,
-    topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense, _draw_listed, _find,
-    _join_topic, _leave_topic, _open, _remove, _step, _weigh,
+    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Held, PitmanYor, Sampler, Table, Word,
+    model_t, topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense, _draw_listed,
+    _find, _join_topic, _leave_topic, _open, _remove, _step, _weigh,
 )
+from sklearn_sparsepost._kernels._lanes cimport LANES
 from sklearn_sparsepost._kernels._math cimport exp_nonpos
 from sklearn_sparsepost._kernels._uniform cimport uniform_init, uniform_next
 
@@ -24,6 +25,7 @@ cdef extern from *:
 
 cdef enum:
     AHEAD = 4  # tokens by which words are asked for
+    MOST_FETCHED = 128  # of a dense row's first topics; after these the processor asks by itself
 
 
 # ---------------------------------------------------------------- documents
@@ -62,11 +64,11 @@ cdef inline void _enter(
         k = s.listed[j]
         s.place[k] = j
         own = s.n_doc[k] * s.inverse[k]
-        s.own[j] = own
+        s.own[j] = <float>own
         s.both[k] = <float>(own + s.alpha[k] * s.inverse[k])
         if model_t is PitmanYor:
             own = s.n_doc[k] * s.spread[k]
-            s.own_spread[j] = own
+            s.own_spread[j] = <float>own
             s.lifted[k] = <float>(own + s.alpha[k] * s.spread[k])
         s.own_total += own
 
@@ -101,13 +103,13 @@ cdef inline void _leave(model_t *model, Sampler *s) noexcept nogil:
 
 
 cdef inline int _draw(
-    model_t *model, Sampler *s, Table *t, Word *word, int old, int held
+    model_t *model, Sampler *s, Table *t, Word *word, Held *held
 ) noexcept nogil:
-    """A topic for a token that came from one, and may still be held there."""
+    """A topic for the token that is held."""
     if word.kind == LISTED:
         return _draw_listed(model, s, t, word, held)
     if word.kind == ALIASED:
-        return _draw_aliased(model, s, t, word, old, held)
+        return _draw_aliased(model, s, t, word, held)
     return _draw_dense(model, s, t, word, held)
 
 
@@ -117,10 +119,15 @@ cdef inline void _resample(
 ) noexcept nogil:
     """Draw the topic of one token given all others."""
     cdef int old = z[token], new
+    cdef Held held
     if word.kind == ALIASED and s.cycle:
         new = _draw_cycle(model, s, t, word, old, z, first, stop, token)
     else:
-        new = _draw(model, s, t, word, old, old)
+        held.k, held.base = old, word.beta
+        held.inverse = held.spread = s.inverse_less[old]
+        if word.kind != LISTED:  # else it is found among all others
+            held.rise = t.dense[word.row * t.stride + old] - 1
+        new = _draw(model, s, t, word, &held)
     if new == old:
         return
     _remove(model, t, word, old)
@@ -131,6 +138,13 @@ cdef inline void _resample(
     z[token] = <topic_t>new
 
 
+cdef inline bint _opens(Sampler *s, int tables, double base, double join) noexcept nogil:
+    """Whether a token opens a table where others of its word sit at some."""
+    if tables == MOST_TABLES:
+        return False
+    return uniform_next(&s.stream) * (base + join) < base
+
+
 cdef inline void _reseat(
     PitmanYor *model, Sampler *s, Table *t, Word *word, topic_t *z, long long token
 ) noexcept nogil:
@@ -138,41 +152,43 @@ cdef inline void _reseat(
 
     Who sits with whom is forgotten, and drawn whenever a token is looked at: whether it sits alone.
     """
-    cdef int old = z[token], new, j = _find(t, word, old), n = s.n_doc[old]
+    cdef int old = z[token], new, j = _find(t, word, old)
     cdef int m = _count(t, word, j), before = t.tables[word.cells + j], tables
-    cdef Cell cell = t.cells[word.cells + j]
     cdef bint alone = before == m or (
-        before > 1 and uniform_next(&s.stream) < cell.close), opens
-    cdef double inverse = s.inverse[old], smooth = s.smooth, own_total = s.own_total, u, base
+        before > 1 and uniform_next(&s.stream) < t.cells[word.cells + j].close), opens
+    cdef Cell less = _step(model, m - 1, before - alone)
+    cdef double lift = s.lift[old] - model.discount * alone
+    cdef Held held
+    held.k, held.rise, held.inverse = old, less.join, s.inverse_less[old]
+    held.spread = held.inverse * lift
+    held.base = _base(model, s, word)
+    if alone:
+        held.base = (word.beta + word.tables - 1) / (s.total_tables - 1 + model.prior_total)
+    new = _draw(model, s, t, word, &held)
+    if new == old:
+        opens = m == 1 or _opens(s, before - alone, held.base * lift, less.join)
+        if opens != alone:
+            tables = before - alone + opens
+            t.tables[word.cells + j] = <unsigned short>tables
+            t.cells[word.cells + j] = _step(model, m, tables)
+            _open(model, s, word, old, opens - alone)
+            _weigh(model, s, old, s.n_doc[old], s.inverse[old])
+        return
     t.tables[word.cells + j] -= alone
-    t.cells[word.cells + j] = _step(model, m - 1, before - alone)
+    t.cells[word.cells + j] = less
     _remove(model, t, word, old)
     if alone:
         _open(model, s, word, old, -1)
-    _weigh(model, s, old, n - 1, s.inverse_less[old])
-    new = _draw(model, s, t, word, old, -1)
-    base = _base(model, s, word) * s.lift[new]
+    _weigh(model, s, old, s.n_doc[old] - 1, s.inverse_less[old])
+    _leave_topic(model, s, old)
     j = _add(t, word, new)
     m = _count(t, word, j)
-    if m == 1:
-        t.tables[word.cells + j], opens = 0, True
-    elif t.tables[word.cells + j] == MOST_TABLES:
-        opens = False
-    else:
-        u = uniform_next(&s.stream) * (base + t.cells[word.cells + j].join)
-        opens = u < base
-    if opens:
+    tables = t.tables[word.cells + j] if m > 1 else 0
+    if m == 1 or _opens(s, tables, held.base * s.lift[new], t.cells[word.cells + j].join):
+        tables += 1
         _open(model, s, word, new, 1)
-    tables = t.tables[word.cells + j] + opens
     t.tables[word.cells + j] = <unsigned short>tables
-    t.cells[word.cells + j] = (
-        cell if new == old and opens == alone else _step(model, m, tables))
-    if new == old:
-        _weigh(model, s, old, n, inverse)
-        if opens == alone:
-            s.smooth, s.own_total = smooth, own_total
-        return
-    _leave_topic(model, s, old)
+    t.cells[word.cells + j] = _step(model, m, tables)
     _join_topic(model, s, new)
     z[token] = <topic_t>new
 
@@ -182,7 +198,7 @@ cdef inline void _reseat(
 cdef inline size_t _scratch_size(int K, Py_ssize_t stride) noexcept nogil:
     return (
         K * (2 * sizeof(long long) + 5 * sizeof(double) + sizeof(float) + 5 * sizeof(int))
-        + stride * (3 * sizeof(double) + 3 * sizeof(float))
+        + stride * (sizeof(double) + 5 * sizeof(float))
         + 2 * (stride + LANES) * sizeof(int))
 
 
@@ -199,10 +215,10 @@ cdef inline void _begin_block(
     s.given = s.inverse_less + K
     s.lift = s.given + K
     s.spread = s.inverse
-    s.own = s.lift + 2 * K
+    s.weight = s.lift + 2 * K
+    s.own = <float *>(s.weight + stride)
     s.own_spread = s.own
-    s.weight = s.own + 2 * stride
-    s.both = <float *>(s.weight + stride)
+    s.both = s.own + 2 * stride
     s.lifted = s.both
     s.partial = s.both + 2 * stride
     s.listed = <int *>(s.partial + stride)
@@ -213,8 +229,8 @@ cdef inline void _begin_block(
     s.other = s.n_more + K
     s.given_other = s.other + K
     s.given_share = <float *>(s.given_other + K)
-    memset(s.own, 0, stride * sizeof(double))
-    memset(s.listed, 0, stride * sizeof(int))
+    memset(s.own, 0, 2 * stride * sizeof(float))
+    memset(s.listed, 0, (stride + LANES) * sizeof(int))
     memset(s.n_doc, 0, K * sizeof(int))
     memset(s.n_more, 0, K * sizeof(int))
     memset(s.place, 0, K * sizeof(int))
@@ -242,21 +258,36 @@ cdef inline void _begin_block(
 
 
 cdef inline void _fetch(
-    model_t *model, const Sampler *s, const Table *t, const Word *word
+    model_t *model, const Sampler *s, const Table *t, const Word *word, int k
 ) noexcept nogil:
-    """Ask for what the draw of a word will read: most of the time goes into waiting for it."""
-    cdef int j
+    """Ask for what the draw of a token in topic k will read: most time goes into waiting for it."""
+    cdef int j, n = <int>t.stride
     if word.kind == LISTED:
         for j in range(0, word.length, 8):
             SPARSEPOST_PREFETCH(t.pool + word.first + j)
             if model_t is PitmanYor:
                 SPARSEPOST_PREFETCH(t.cells + word.cells + j)
-        return
-    for j in range(s.n_listed):
         if model_t is PitmanYor:
-            SPARSEPOST_PREFETCH(t.cells + word.cells + s.listed[j])
+            SPARSEPOST_PREFETCH(t.tables + word.cells)
+        return
+    if model_t is PitmanYor:
+        SPARSEPOST_PREFETCH(t.tables + word.cells + k)
+        SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + k)
+    if word.kind == DENSE:
+        n = min(n, MOST_FETCHED)
+    elif n > 16 * s.n_listed:  # not every line of the row is read
+        for j in range(s.n_listed):
+            if model_t is PitmanYor:
+                SPARSEPOST_PREFETCH(t.cells + word.cells + s.listed[j])
+            else:
+                SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + s.listed[j])
+        return
+    for j in range(0, n, 16):
+        if model_t is PitmanYor:
+            SPARSEPOST_PREFETCH(t.cells + word.cells + j)
+            SPARSEPOST_PREFETCH(t.cells + word.cells + j + 8)
         else:
-            SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + s.listed[j])
+            SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + j)
 
 
 cdef inline void _visit(
@@ -275,14 +306,14 @@ cdef inline void _visit(
         _enter(model, s, z, first, stop)
     else:
         _enter_given(s, logits)
-    _fetch(model, s, t, t.words + word[begin])
+    _fetch(model, s, t, t.words + word[begin], z[begin])
     if begin + 1 < end and word[begin + 1] != word[begin]:
-        _fetch(model, s, t, t.words + word[begin + 1])
+        _fetch(model, s, t, t.words + word[begin + 1], z[begin + 1])
     for token in range(begin, end):
         if token + AHEAD < end:
             SPARSEPOST_PREFETCH(t.words + word[token + AHEAD])
         if token + 2 < end and word[token + 2] != word[token + 1]:
-            _fetch(model, s, t, t.words + word[token + 2])
+            _fetch(model, s, t, t.words + word[token + 2], z[token + 2])
         if model_t is Dirichlet:
             _resample(model, s, t, t.words + word[token], z, token, first, stop)
         else:

@@ -23,15 +23,12 @@
 from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
+from sklearn_sparsepost._kernels._lanes cimport LANES, pick, run_up, weigh_counts, weigh_pairs
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 
 ctypedef fused topic_t:
     unsigned short
     int
-
-# Topics are weighed in this many lanes, and dense rows are padded to a multiple of it.
-cdef enum:
-    LANES = 16
 
 # Steps of seating (`_stirling.pyx`): up to so many tables, a row for each number of tokens up to
 # 2 << ROW_BITS and then for 1 << ROW_BITS numbers an octave.
@@ -82,6 +79,14 @@ ctypedef fused model_t:
     PitmanYor
 
 
+cdef struct Held:  # the topic of the token that is drawn, weighed without the token
+    int k
+    float rise
+    double inverse
+    double spread
+    double base  # of the word
+
+
 cdef struct Table:  # counts of words in topics, shared by all threads
     int K
     Py_ssize_t stride  # between dense rows
@@ -111,20 +116,20 @@ cdef struct Sampler:  # of a thread, for one document at a time
     int *n_doc  # the document's counts, dense
     int *listed  # its topics, padded with any
     int *place  # where each is listed
-    double *own  # n_doc * inverse of the listed topics, padded with zeros
+    float *own  # n_doc * inverse of the listed topics, padded with zeros
     float *both  # (n_doc + alpha) * inverse of all topics, padded with zeros
     double smooth  # sum of alpha * spread
     double own_total  # sum of n_doc * spread
     # What a word's base is weighed with. Dirichlet: that of the word's counts, the same arrays.
     double *spread  # inverse * lift
     double *lift  # PitmanYor: concentration + discount * tables
-    double *own_spread  # n_doc * spread of the listed topics
+    float *own_spread  # n_doc * spread of the listed topics
     float *lifted  # (n_doc + alpha) * spread of all topics, padded with zeros
     long long *n_tables  # PitmanYor: of the topics
     long long total_tables
     double base_inverse  # 1 / (total_tables + sum of beta)
-    float *partial  # scratch: K and LANES more
-    double *weight  # scratch: K, and a few more
+    float *partial  # scratch: K, and a few more
+    double *weight  # scratch: K
     int *order  # scratch: K, and a few more
     int *n_more  # scratch: K zeros
     int *other  # scratch: K
@@ -248,13 +253,13 @@ cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse
     if model_t is PitmanYor:
         spread *= s.lift[k]
         s.spread[k] = spread
-        s.own_spread[s.place[k]] = n * spread
+        s.own_spread[s.place[k]] = <float>(n * spread)
         s.lifted[k] = <float>((n + s.alpha[k]) * spread)
     s.smooth += s.alpha[k] * (spread - before)
     s.own_total += n * spread - s.n_doc[k] * before
     s.inverse[k] = inverse
     s.n_doc[k] = n
-    s.own[s.place[k]] = n * inverse
+    s.own[s.place[k]] = <float>(n * inverse)
     s.both[k] = <float>((n + s.alpha[k]) * inverse)
 
 
@@ -288,15 +293,10 @@ cdef inline void _join_topic(model_t *model, Sampler *s, int k) noexcept nogil:
 # ---------------------------------------------------------------- draws
 #
 # Most tokens stay where they are. So the counts still hold the token while its topic is drawn, in
-# the topic `held`, which is weighed without it, ahead of all others; -1 says that it has been taken
-# out. Nothing is written then but for tokens that move.
+# the topic `held`, which is weighed without it, ahead of all others. Nothing is written then but
+# for tokens that move.
 
-ctypedef fused weight_t:
-    float
-    double
-
-
-cdef inline int _walk(const weight_t *weight, int n, double u) noexcept nogil:
+cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
     """The entry where the running sum passes u, the last that weighs anything if none does."""
     cdef int j, last = 0
     for j in range(n):
@@ -308,124 +308,92 @@ cdef inline int _walk(const weight_t *weight, int n, double u) noexcept nogil:
     return last
 
 
-cdef inline double _rest(const Sampler *s, int held) noexcept nogil:
+cdef inline double _own(const Sampler *s, const Held *held) noexcept nogil:
+    """What the topic of the token weighs in the document."""
+    return s.n_doc[held.k] - s.unit + s.alpha[held.k]
+
+
+cdef inline double _rest(const Sampler *s, const Held *held) noexcept nogil:
     """The sum of (n_doc + alpha) * spread, which a word's base is weighed with."""
-    cdef double total = s.own_total + s.smooth
-    if held >= 0:
-        total += (s.n_doc[held] - s.unit + s.alpha[held]) * s.inverse_less[held]
-        total -= (s.n_doc[held] + s.alpha[held]) * s.inverse[held]
-    return total
+    cdef int k = held.k
+    cdef double others = s.own_total + s.smooth - (s.n_doc[k] + s.alpha[k]) * s.spread[k]
+    return others + _own(s, held) * held.spread
 
 
-cdef inline int _walk_smooth(Sampler *s, double u) noexcept nogil:
-    """A topic from n_doc * spread, or from alpha * spread."""
-    cdef int k
-    if u < s.own_total and s.n_listed:
-        return s.listed[_walk(s.own_spread, s.n_listed, u)]
-    u -= s.own_total
+cdef inline int _draw_smooth(const Sampler *s, const Held *held, double u) noexcept nogil:
+    """A topic from `_rest`: from what the word's base weighs. Few tokens come here."""
+    cdef int j, k
+    u -= _own(s, held) * held.spread
+    if u < 0:
+        return held.k
+    for j in range(s.n_listed):
+        k = s.listed[j]
+        u -= 0 if k == held.k else s.own_spread[j]
+        if u < 0:
+            return k
     for k in range(s.K):
-        u -= s.alpha[k] * s.spread[k]
+        u -= 0 if k == held.k else s.alpha[k] * s.spread[k]
         if u < 0:
             return k
     return s.K - 1
 
 
-cdef inline int _draw_smooth(model_t *model, Sampler *s, int held, double u) noexcept nogil:
-    """A topic from `_rest`: from what the word's base weighs. Few tokens come here."""
-    cdef int k, n
-    cdef double inverse, smooth, own_total
-    if held < 0:
-        return _walk_smooth(s, u)
-    n, inverse, smooth, own_total = s.n_doc[held], s.inverse[held], s.smooth, s.own_total
-    _weigh(model, s, held, n - s.unit, s.inverse_less[held])
-    k = _walk_smooth(s, u)
-    _weigh(model, s, held, n, inverse)
-    s.smooth, s.own_total = smooth, own_total
-    return k
-
-
 cdef inline int _draw_listed(
-    model_t *model, Sampler *s, const Table *t, const Word *word, int held
+    model_t *model, Sampler *s, const Table *t, const Word *word, Held *held
 ) noexcept nogil:
     """The three buckets of Yao, Mimno & McCallum (2009)."""
-    cdef int j, n = word.length, at = 0
+    cdef int j, n = word.length, at = 0, old = held.k
     cdef const Entry *entry = t.pool + word.first
-    cdef float total = 0, own = 0, x
-    cdef double base = _base(model, s, word), u
+    cdef float total = 0, own, x
+    cdef double u
     for j in range(n):
         x = _rise(model, t, word, j, entry[j].count) * s.both[entry[j].topic]
-        at = j if entry[j].topic == held else at
-        x = 0 if entry[j].topic == held else x
+        at = j if entry[j].topic == old else at
+        x = 0 if entry[j].topic == old else x
         s.partial[j] = x
         total += x
-    if held >= 0:
-        own = <float>((entry[at].count - 1) * (
-            s.n_doc[held] - s.unit + s.alpha[held]) * s.inverse_less[held])
-    u = uniform_next(&s.stream) * (own + total + base * _rest(s, held)) - own
+    if model_t is Dirichlet:
+        held.rise = entry[at].count - 1
+    own = <float>(held.rise * _own(s, held) * held.inverse)
+    u = uniform_next(&s.stream) * (own + total + held.base * _rest(s, held)) - own
     if u < 0:
-        return held
+        return old
     if u < total and n:
         return entry[_walk(s.partial, n, u)].topic
-    return _draw_smooth(model, s, held, (u - total) / base)
+    return _draw_smooth(s, held, (u - total) / held.base)
 
 
 cdef inline int _draw_dense(
-    model_t *model, Sampler *s, const Table *t, const Word *word, int held
+    model_t *model, Sampler *s, const Table *t, const Word *word, const Held *held
 ) noexcept nogil:
-    """All topics, weighed in lanes: the running sum of each lane is searched."""
+    """All topics, weighed in lanes."""
     cdef const int *count = t.dense + word.row * t.stride
     cdef const float *prior = t.prior
-    cdef float base = <float>_base(model, s, word), total = 0, own = 0, x
-    cdef float sums[LANES]
-    cdef int i, n_rows = <int>t.stride // LANES, lane, low, high, middle
+    cdef const float *both = s.both
+    cdef const float *lifted = s.lifted
+    cdef float *partial = s.partial
+    cdef float base = <float>held.base, total, own, x
+    cdef float running[LANES]
+    cdef int k, n = <int>t.stride, old = held.k
     cdef double u
-    for lane in range(LANES):
-        sums[lane] = 0
     if model_t is PitmanYor:
-        for i in range(n_rows):
-            for lane in range(LANES):
-                x = _rise(model, t, word, i * LANES + lane, 0) * s.both[i * LANES + lane]
-                x += base * s.lifted[i * LANES + lane]
-                sums[lane] += x
-                s.partial[i * LANES + lane] = sums[lane]
+        for k in range(n):
+            x = _rise(model, t, word, k, 0) * both[k] + base * lifted[k]
+            partial[k] = 0 if k == old else x
     elif word.prior_row < 0:
-        for i in range(n_rows):
-            for lane in range(LANES):
-                x = s.both[i * LANES + lane] * (count[i * LANES + lane] + base)
-                x = 0 if i * LANES + lane == held else x
-                sums[lane] += x
-                s.partial[i * LANES + lane] = sums[lane]
+        for k in range(n):
+            x = both[k] * (count[k] + base)
+            partial[k] = 0 if k == old else x
     else:
         prior += word.prior_row * t.stride
-        base = prior[held]
-        for i in range(n_rows):
-            for lane in range(LANES):
-                x = count[i * LANES + lane] + prior[i * LANES + lane]
-                x *= s.both[i * LANES + lane]
-                x = 0 if i * LANES + lane == held else x
-                sums[lane] += x
-                s.partial[i * LANES + lane] = sums[lane]
-    for lane in range(LANES):
-        total += sums[lane]
-    if held >= 0:
-        own = <float>((count[held] - 1 + base) * (
-            s.n_doc[held] - s.unit + s.alpha[held]) * s.inverse_less[held])
+        base = prior[old]
+        for k in range(n):
+            x = both[k] * (count[k] + prior[k])
+            partial[k] = 0 if k == old else x
+    total = run_up(partial, n // LANES, running)
+    own = <float>((held.rise * held.inverse + base * held.spread) * _own(s, held))
     u = uniform_next(&s.stream) * (own + total) - own
-    if u < 0:
-        return held
-    lane = _walk(sums, LANES, u)
-    for low in range(lane):
-        u -= sums[low]
-    # The first entry whose running sum is above u; u may have been rounded up to the whole lane.
-    low, high = 0, n_rows - 1
-    while low < high:
-        middle = (low + high) // 2
-        x = s.partial[middle * LANES + lane]
-        if x > u or x >= sums[lane]:
-            high = middle
-        else:
-            low = middle + 1
-    return low * LANES + lane
+    return old if u < 0 else pick(partial, s.K, running, u)
 
 
 cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexcept nogil:
@@ -475,73 +443,61 @@ cdef inline bint _accept(Sampler *s, double ratio) noexcept nogil:
 
 
 cdef inline double _target(
-    model_t *model, const Sampler *s, const Table *t, const Word *word, int k, int held,
-    double base, double *far
+    model_t *model, const Sampler *s, const Table *t, const Word *word, int k, const Held *held,
+    double *far
 ) noexcept nogil:
     """What a topic weighs for a word in the document, and what the word's table stands in for."""
-    cdef int own = k == held
-    cdef double inverse = s.inverse_less[k] if own else s.inverse[k], lift = 1
-    cdef double rise = _rise(model, t, word, k, t.dense[word.row * t.stride + k] - own)
-    if model_t is PitmanYor:
-        lift = s.lift[k]
-    far[0] = s.alpha[k] * rise * inverse
-    return (s.n_doc[k] - own * s.unit + s.alpha[k]) * (rise + base * lift) * inverse
+    cdef double rise, weight = s.n_doc[k] + s.alpha[k]
+    if k == held.k:
+        rise = held.rise * held.inverse
+        far[0] = s.alpha[k] * rise
+        return _own(s, held) * (rise + held.base * held.spread)
+    rise = _rise(model, t, word, k, t.dense[word.row * t.stride + k]) * s.inverse[k]
+    far[0] = s.alpha[k] * rise
+    return weight * (rise + held.base * s.spread[k])
 
 
 cdef inline double _weigh_listed(
-    model_t *model, Sampler *s, const Table *t, const Word *word, int held
+    model_t *model, Sampler *s, const Table *t, const Word *word, int old, float *running
 ) noexcept nogil:
-    """Weigh the document's topics but `held` for what a word has beyond its base; the sum."""
+    """Weigh the document's topics but `old`, in lanes, for what a word has beyond its base."""
+    cdef int n = (s.n_listed + LANES - 1) // LANES
     cdef const int *count = t.dense + word.row * t.stride
-    cdef const int *listed = s.listed
-    cdef const double *own = s.own
-    cdef double *part = s.weight
-    cdef int j = 0
-    cdef double total = 0, a, b, c, d
-    while j < s.n_listed:
-        a = _rise(model, t, word, listed[j], count[listed[j]]) * own[j]
-        b = _rise(model, t, word, listed[j + 1], count[listed[j + 1]]) * own[j + 1]
-        c = _rise(model, t, word, listed[j + 2], count[listed[j + 2]]) * own[j + 2]
-        d = _rise(model, t, word, listed[j + 3], count[listed[j + 3]]) * own[j + 3]
-        part[j], part[j + 1], part[j + 2], part[j + 3] = a, b, c, d
-        total += (a + b) + (c + d)
-        j += 4
-    if held >= 0:
-        total -= part[s.place[held]]
-        part[s.place[held]] = 0
-    return total
+    if model_t is Dirichlet:
+        weigh_counts(count, s.listed, s.own, n, old, s.partial)
+    else:
+        weigh_pairs(&t.cells[word.cells].join, s.listed, s.own, n, old, s.partial)
+    return run_up(s.partial, n, running)
 
 
 cdef inline int _draw_aliased(
-    model_t *model, Sampler *s, Table *t, Word *word, int old, int held
+    model_t *model, Sampler *s, Table *t, Word *word, const Held *held
 ) noexcept nogil:
     """Paper 004: what the document has exactly, alpha from the table, then accept or stay."""
-    cdef int _step, k = old, new
+    cdef int _step, k = held.k, new
     cdef const float *stale = t.stale + word.row * t.stride
-    cdef double near, own = 0, base = _base(model, s, word), rest = base * _rest(s, held)
-    cdef double far, u, p_old, p_new, far_old = 0, far_new = 0
+    cdef double near, own = held.rise * (s.n_doc[k] - s.unit) * held.inverse
+    cdef double far, rest = held.base * _rest(s, held), u, p_old, p_new, far_old = 0, far_new = 0
+    cdef float running[LANES]
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
         _build(model, s, t, word)
     far = word.mass
-    near = _weigh_listed(model, s, t, word, held)
-    if held >= 0:
-        own = (t.dense[word.row * t.stride + held] - 1.0) * (
-            s.n_doc[held] - 1) * s.inverse_less[held]
+    near = _weigh_listed(model, s, t, word, k, running)
     for _step in range(s.n_steps):
         u = uniform_next(&s.stream) * (own + near + far + rest) - own
         if u < 0:
-            new = held
+            new = held.k
         elif u < near:
-            new = s.listed[_walk(s.weight, s.n_listed, u)]
+            new = s.listed[pick(s.partial, s.n_listed, running, u)]
         elif u - near < far:
             new = _draw_table(t, word, (u - near) / far)
         else:
-            new = _draw_smooth(model, s, held, (u - near - far) / base)
+            new = _draw_smooth(s, held, (u - near - far) / held.base)
         if new == k:
             continue
         # What is proposed is the target with stale weights for those of alpha.
-        p_old = _target(model, s, t, word, k, held, base, &far_old)
-        p_new = _target(model, s, t, word, new, held, base, &far_new)
+        p_old = _target(model, s, t, word, k, held, &far_old)
+        p_new = _target(model, s, t, word, new, held, &far_new)
         u = uniform_next(&s.stream) * p_old
         # The stale weights are far away in memory: mostly their bounds decide.
         if u * (p_new - far_new + word.largest) < p_new * (p_old - far_old):

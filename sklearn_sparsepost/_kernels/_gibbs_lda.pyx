@@ -17,9 +17,10 @@ from libc.stdlib cimport free, malloc
 from sklearn_sparsepost._kernels._alias cimport alias_build
 from sklearn_sparsepost._kernels._gibbs_blocks cimport _scratch_size, _sweep_block
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
-    ALIASED, DENSE, LANES, LISTED, MOST_TABLES, Cell, Dirichlet, Entry, PitmanYor, Sampler, Table,
+    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Entry, PitmanYor, Sampler, Table,
     Word, topic_t, _add, _count, _step,
 )
+from sklearn_sparsepost._kernels._lanes cimport LANES
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 

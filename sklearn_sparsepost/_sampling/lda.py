@@ -16,8 +16,8 @@ from sklearn_sparsepost._sampling.chain import Chain
 WORK_A_TOKEN = 100
 # How counts of a word are stored, as in the kernel.
 LISTED, ALIASED, DENSE = range(3)
-# "auto": up to so many topics words of more than `FREQUENT` tokens weigh all.
-FEW_TOPICS = 64
+# "auto": up to so many topics words of more than `SEVERAL` tokens weigh all, a vector at a time.
+FEW_TOPICS, SEVERAL = 64, 8
 # With more topics tables serve words of more tokens than this, and than a share of the topics.
 # Those of rarer ones would be out of date soon; their lists are short beside a row of all topics.
 FREQUENT, FREQUENT_A_TOPIC = 32, 0.125
@@ -194,9 +194,10 @@ def storage(sampler, size, n_components):
     kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
     if sampler in kinds:
         return np.full(len(size), kinds[sampler], dtype=np.int8)
-    often = DENSE if n_components <= FEW_TOPICS else ALIASED
+    if n_components <= FEW_TOPICS:
+        return np.where(size > SEVERAL, DENSE, LISTED).astype(np.int8)
     frequent = size > max(FREQUENT, FREQUENT_A_TOPIC * n_components)
-    return np.where(frequent, often, LISTED).astype(np.int8)
+    return np.where(frequent, ALIASED, LISTED).astype(np.int8)
 
 
 def builds_tables(n_passes):

@@ -33,9 +33,7 @@ class PitmanYorChain(lda.LDAChain):
     def __init__(self, tokens, z, seed, *, discount, concentration, **options):
         self.discount = discount
         self.concentration = concentration
-        n_features = len(tokens.size)
-        # Lists of the last whole pass's tables, of which there are none to begin with.
-        self.held = np.zeros(n_features + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self.held = None  # tables of the last whole pass, of which there are none to begin with
         super().__init__(tokens, z, seed, **options)
 
     # ------------------------------------------------------------------ counts
@@ -61,13 +59,31 @@ class PitmanYorChain(lda.LDAChain):
 
     def _new_counts(self):
         counts = super()._new_counts()
-        self.n_tables = counts.seat(self.steps[0], *self.held)
+        self.n_tables = counts.seat(self.steps[0], *self._held_lists())
         return counts
 
     def _hold(self):
-        """Remember the tables, for counts to be made anew."""
-        row_ptr, topics, _ = self.counts.to_lists()
-        self.held = row_ptr, topics, self.counts.to_tables()
+        """Remember the tables, for counts to be made anew, as they are stored: that is fast."""
+        arrays = self.counts.arrays
+        self.held = {name: arrays[name].copy() for name in ("words", "pool", "tables")}
+
+    def _held_lists(self):
+        """The tables that are held, as lists: (row_ptr, topics, tables)."""
+        n_features = len(self.tokens.size)
+        if self.held is None:
+            empty = np.zeros(0, dtype=np.int32)
+            return np.zeros(n_features + 1, dtype=np.int64), empty, empty
+        words, pool, tables = self.held["words"], self.held["pool"], self.held["tables"]
+        listed = words["kind"] == lda.LISTED
+        length = np.where(listed, words["length"], self.n_components)
+        of = np.repeat(np.arange(n_features), length)
+        place = np.arange(len(of)) - np.repeat(np.cumsum(length) - length, length)
+        tables = tables[words["cells"][of] + place].astype(np.int32)
+        of, place, tables = (array[tables > 0] for array in (of, place, tables))
+        topics, found = place.astype(np.int32), listed[of]
+        topics[found] = pool[words["first"][of[found]] + place[found], 0]
+        row_ptr = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=n_features))])
+        return row_ptr.astype(np.int64), topics, tables
 
     def next(self):
         """As for :class:`Chain`."""
@@ -218,8 +234,8 @@ def learn_discount(chain):
     rng = keyed_generator(chain.seed, SEATING + chain.n_passes + 1, 0)
     chain.discount = discount_at(slice_draw(log_density, np.log(a) - np.log1p(-a), rng))
     chain._steps = None
-    chain._hold()
-    chain.n_tables = chain.counts.seat(chain.steps[0], *chain.held)
+    row_ptr, topics, _ = chain.counts.to_lists()
+    chain.n_tables = chain.counts.seat(chain.steps[0], row_ptr, topics, chain.counts.to_tables())
 
 
 def learn_concentration(chain):
