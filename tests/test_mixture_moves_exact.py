@@ -17,7 +17,7 @@ from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._models.tracking import Track
 from sklearn_sparsepost._run import chunks
 
-N_MIXTURES, N_PARTS, N_PASSES = 300, 6, 3
+N_MIXTURES, N_PARTS, N_PASSES = 150, 3, 3
 
 
 def check_move(table, state, found, before):

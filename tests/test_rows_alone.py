@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseLDA, SparseMixture
 from sklearn_sparsepost._run import chunks
 
-N = 1500
+N = 1100
 
 
 @pytest.fixture(autouse=True)
