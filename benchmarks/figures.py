@@ -60,6 +60,29 @@ class Results:
         run = self.run(key)
         return float(run.seconds[self._place(run, passes) if passes else -1])
 
+    def seeds(self, key):
+        """Held-out scores of a start from several seeds, their keys without the seed."""
+        found = [
+            run["score"]
+            for name, run in self._record.items()
+            if name.rpartition(" ")[0] == key and "score" in run
+        ]
+        if not found:
+            raise KeyError(f"there is no result {key!r}")
+        return np.array(found)
+
+    def mean(self, key):
+        """The mean score over seeds."""
+        return float(self.seeds(key).mean())
+
+    def spread(self, key):
+        """The best score of all seeds less the worst."""
+        return float(np.ptp(self.seeds(key)))
+
+    def deviation(self, key):
+        """The standard deviation of the score over seeds."""
+        return float(self.seeds(key).std(ddof=1))
+
     @staticmethod
     def _place(run, passes):
         return int(np.flatnonzero(run.passes == passes)[0])
@@ -115,7 +138,10 @@ def measured(text, results):
         If a key is not among the results.
     """
     expression, _, form = text.rpartition("|")
-    names = ("score", "best", "best_at", "seconds", "time_to", "each", "speed", "start")
-    names = {name: getattr(results, name) for name in (*names, "gigabytes", "value")}
+    names = ("score", "best", "best_at", "seconds", "time_to", "each", "speed", "start", "mean")
+    names = {
+        name: getattr(results, name)
+        for name in (*names, "spread", "deviation", "gigabytes", "value")
+    }
     value = eval(expression, {"__builtins__": {"max": max, "min": min}}, names)
     return format(value, form.strip())

@@ -32,16 +32,17 @@ def _starts(runs, table):
     for (data, start), results in found.items():
         scores = [run["score"] for run in results]
         share = [run["start_seconds"] / run["seconds"] for run in results if "start_seconds" in run]
-        spread = f"{np.ptp(scores):.3f}" if len(scores) > 1 else ""
-        row = [data, start, f"{np.mean(scores):.3f}", spread, f"{len(scores)}"]
+        spread = [np.std(scores, ddof=1), np.ptp(scores)] if len(scores) > 1 else []
+        row = [data, start, f"{np.mean(scores):.3f}", *[f"{value:.3f}" for value in spread]]
+        row += [*[""] * (5 - len(row)), f"{len(scores)}"]
         row += [f"{np.median([run['seconds'] for run in results]):.1f}"]
         rows.append([*row, f"{100 * np.median(share):.1f} %" if share else ""])
     note = (
-        "Held-out nats a row after ten passes: mean and range over seeds; CPU seconds of the fit, "
-        'and the start\'s part of them. Patches by maximum likelihood but for "bayes", all others '
-        "by the default."
+        "Held-out nats a row after ten passes: mean, standard deviation and range over seeds; CPU "
+        "seconds of the fit, and the start's part of them. Patches by maximum likelihood but for "
+        '"bayes", all others by the default.'
     )
-    header = ["data", "start", "score", "range", "seeds", "s", "start"]
+    header = ["data", "start", "score", "deviation", "range", "seeds", "s", "start"]
     return [table("Starts of mixtures", note, header, rows)] * bool(rows)
 
 

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -63,6 +64,13 @@ def test_figures_are_what_was_stored(figures, results):
     assert results.seconds(key) == points[-1]["seconds"]
     assert results.score(key, passes=1) == points[0]["score"]
     assert results.best(key) == max(point["score"] for point in points)
+    start = "mixture-start/bsds500-100/agglomerative"
+    scores = [results.value(f"{start} {seed}", "score") for seed in range(5)]
+    np.testing.assert_allclose(results.mean(start), np.mean(scores))
+    np.testing.assert_allclose(results.deviation(start), np.std(scores, ddof=1))
+    assert results.spread(start) == max(scores) - min(scores)
+    with pytest.raises(KeyError, match="there is no result"):
+        results.mean(f"{start}, other")
     level = results.score(key)
     assert results.time_to("curves/newsgroups20-200/L=8", level) < results.seconds(key)
     assert (

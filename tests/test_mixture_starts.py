@@ -89,11 +89,36 @@ def test_a_gain_is_what_the_union_has_more(shape):
     np.testing.assert_allclose(gain, wanted + of_labels[2] - of_labels[0] - of_labels[1])
 
 
+def test_axes_beyond_the_first_have_variances_of_their_own(monkeypatch):
+    monkeypatch.setattr(agglomerative, "MOST_AXES", 2)
+    X, labels = groups((400, 300, 200))
+    rng = np.random.default_rng(2)
+    X, weight = np.hstack([X, rng.normal(size=(len(X), 2))]), rng.uniform(0.5, 2, len(X))
+    clusters = agglomerative._Clusters(*agglomerative._moments(X, labels, weight, 3, "full"))
+    assert clusters.scatter.shape == (3, 2, 2) and clusters.further.shape == (3, 3)
+    inside = clusters.scatter.sum(axis=0), np.diag(clusters.further.sum(axis=0))
+    for found in inside:  # coordinates in which clusters have variance 1, and no correlations
+        np.testing.assert_allclose(found / weight.sum(), np.eye(len(found)), atol=0.3)
+    means, further = clusters.means.copy(), clusters.further.copy()
+    alone = [
+        agglomerative._Clusters(clusters.count.copy(), means[:, :2], clusters.scatter.copy()),
+        agglomerative._Clusters(clusters.count.copy(), means[:, 2:], further),
+    ]
+    np.testing.assert_allclose(clusters.evidence, alone[0].evidence + alone[1].evidence)
+    pair = np.array([0]), np.array([2])
+    for part in (clusters, *alone):
+        part._merge(*pair)
+    np.testing.assert_allclose(clusters.evidence, alone[0].evidence + alone[1].evidence)
+    np.testing.assert_allclose(clusters.further, alone[1].scatter)
+
+
 @pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
 def test_coordinates_in_which_clusters_have_variance_1(shape):
     X, labels = groups((400, 300, 200))
     X[:, 2] *= 1e3
-    count, means, scatter = agglomerative._moments(X, labels, np.full(len(X), 0.5), 4, shape)
+    found = agglomerative._moments(X, labels, np.full(len(X), 0.5), 4, shape)
+    count, means, scatter, further = found
+    assert further is None or further.shape == (4, 0)
     np.testing.assert_array_equal(count, [200, 150, 100, 0])
     found = {"full": np.eye(3), "diag": np.ones(3), "spherical": [3.0]}[shape]
     np.testing.assert_allclose(scatter.sum(axis=0) / 450, found, atol=0.3)

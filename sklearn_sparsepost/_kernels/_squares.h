@@ -9,20 +9,24 @@
 #define PASTE2(x, y) PASTE(x, y)
 #define NAME(x) PASTE2(x, SUFFIX)
 
+/* Bytes of a vector: the compiler takes one that is longer than the unit's apart in memory, and
+   longer ones than these gain nothing. */
+#if defined(__AVX__)
+#define VECTOR 32
+#else
+#define VECTOR 16
+#endif
+
 #define REAL float
-#define WIDTH 8
 #define SUFFIX _f
 #include "_squares.h"
 #undef REAL
-#undef WIDTH
 #undef SUFFIX
 
 #define REAL double
-#define WIDTH 4
 #define SUFFIX _d
 #include "_squares.h"
 #undef REAL
-#undef WIDTH
 #undef SUFFIX
 
 #undef NAME
@@ -38,7 +42,8 @@ static void lane_squares(
     int n_columns, const float *offset, float *out)
 {
 #if defined(__GNUC__)
-    for (int i = 0; i < n; i += 16) {
+    const int width = VECTOR / sizeof(float);
+    for (int i = 0; i < n; i += 2 * width) {
         lanes_f total[2] = {{0}};
         for (int j = 0; j < n_columns; j += 4) {
             int depth = j + 4 < n_features ? j + 4 : n_features;
@@ -58,7 +63,7 @@ static void lane_squares(
                     total[v] += sum[c][v] * sum[c][v];
         }
         for (int v = 0; v < 2; v++)
-            *(lanes_f *)(out + i + v * 8) = total[v];
+            *(lanes_f *)(out + i + v * width) = total[v];
     }
 #else
     for (int i = 0; i < n; i++)
@@ -73,12 +78,16 @@ static void lane_squares(
 #endif
 }
 
+#undef VECTOR
+
 #else
+
+#define WIDTH ((int)(VECTOR / sizeof(REAL)))
 
 #if defined(__GNUC__)
 
 typedef REAL NAME(lanes)
-    __attribute__((vector_size(WIDTH * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+    __attribute__((vector_size(VECTOR), aligned(sizeof(REAL)), may_alias));
 
 /* Adds the squares of four rows' projections onto V vectors of columns to `total`. V is a constant
    wherever this is inlined. */
@@ -154,5 +163,7 @@ static void NAME(row_squares)(
     }
 #endif
 }
+
+#undef WIDTH
 
 #endif

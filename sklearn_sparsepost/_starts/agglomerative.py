@@ -11,7 +11,7 @@ from sklearn_sparsepost._run.threads import single_blas
 # How many clusters there are at first for each that is wanted, and the neighbours of each that it
 # may be merged with.
 SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
-# Principal axes in which covariances are compared, the largest first.
+# Axes in which covariances are compared, the largest first; in the others variances are.
 MOST_AXES = 24
 # The least variance of a cluster, that of the others being 1: duplicates have none.
 LEAST_VARIANCE = 1e-6
@@ -35,6 +35,10 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     .. math:: \log \frac{\Gamma_D((\nu + n - 1) / 2)}{\Gamma_D(\nu / 2)}
         + \frac{\nu}{2} \log |\nu t I| - \frac{\nu + n - 1}{2} \log |S + \nu t I|
         - \frac{D}{2} \log n - \frac{n - 1}{2} D \log \pi
+
+    Matrices are those of the 24 discriminant axes that tell most. Along the others, features are
+    taken for uncorrelated, with the evidence of variances (D = 1), but not left out: what a cluster
+    looks like there is much of its density.
 
     Parameters
     ----------
@@ -115,7 +119,8 @@ def _moments(rows, labels, weight, n_clusters, covariance_type):
     """Weights, means and scatter of clusters, in coordinates in which these have variance 1.
 
     Those of matrices are discriminant axes, along which means differ most beside the clusters'
-    own variance. Scatter is matrices, diagonals, or (n_clusters, 1) sums of diagonals.
+    own variance. Scatter is matrices of the first axes, and diagonals of the further ones;
+    diagonals; or (n_clusters, 1) sums of diagonals.
     """
     gap = rows - (weight @ rows) / weight.sum()
     order = np.argsort(labels, kind="stable").astype(np.int32)
@@ -128,9 +133,12 @@ def _moments(rows, labels, weight, n_clusters, covariance_type):
         inside = spread - (means.T * count) @ means
         axes = np.sqrt(weight.sum()) * _discriminant_axes(spread, inside + spread / len(rows))
         gap, means = gap @ axes, means @ axes
-        second = np.zeros((n_clusters, axes.shape[1], axes.shape[1]))
-        kernels.scatter(gap, first, order, members.data, second, np.empty((0, 0)))
-        return count, means, second - np.einsum("k,ki,kj->kij", count, means, means)
+        main, near = np.ascontiguousarray(gap[:, :MOST_AXES]), means[:, :MOST_AXES]
+        second = np.zeros((n_clusters, near.shape[1], near.shape[1]))
+        kernels.scatter(main, first, order, members.data, second, np.empty((0, 0)))
+        second -= np.einsum("k,ki,kj->kij", count, near, near)
+        further = members @ gap[:, MOST_AXES:] ** 2 - count[:, None] * means[:, MOST_AXES:] ** 2
+        return count, means, second, np.maximum(further, 0)
     gap **= 2
     scatter = np.maximum(members @ gap - count[:, None] * means**2, 0)
     variances = scatter.sum(axis=0) + weight @ gap / len(rows)
@@ -140,7 +148,7 @@ def _moments(rows, labels, weight, n_clusters, covariance_type):
     means, scatter = means / scale, scatter / scale**2
     if covariance_type == "spherical":
         scatter = scatter.sum(axis=1, keepdims=True)
-    return count, means, scatter
+    return count, means, scatter, None
 
 
 def _discriminant_axes(spread, inside):
@@ -148,7 +156,7 @@ def _discriminant_axes(spread, inside):
     values, axes = np.linalg.eigh(inside)
     axes = axes / np.sqrt(np.maximum(values, max(1e-9 * values[-1], TINY)))
     between = axes.T @ spread @ axes
-    return axes @ np.linalg.eigh(between)[1][:, : -MOST_AXES - 1 : -1]
+    return axes @ np.linalg.eigh(between)[1][:, ::-1]
 
 
 class _Clusters:
@@ -156,15 +164,18 @@ class _Clusters:
 
     Parameters
     ----------
-    count, means, scatter : ndarray
+    count, means, scatter, further : ndarray
         From :func:`_moments`.
     """
 
-    def __init__(self, count, means, scatter):
+    def __init__(self, count, means, scatter, further=None):
         self.count, self.means, self.scatter = count, means, scatter
+        # By default there are no further axes.
+        self.further = np.empty((len(count), 0)) if further is None else further
         self.left = np.flatnonzero(count > 0)
         self.evidence = np.zeros(len(count))
-        self.evidence[self.left] = self._evidence(count[self.left], scatter[self.left])
+        of_left = (part[self.left] for part in (count, scatter, self.further))
+        self.evidence[self.left] = self._evidence(*of_left)
 
     def merged(self, n_clusters):
         """The cluster, of so many at most, that each cluster is in at last."""
@@ -220,18 +231,21 @@ class _Clusters:
         return pairs, gains
 
     def _union(self, one, two):
-        """Weights, means and scatter of pairs of clusters."""
+        """Weights, means, scatter and further scatter of pairs of clusters."""
         count = self.count[one] + self.count[two]
         share = self.count[two] / count
         gap = self.means[two] - self.means[one]
         spread = (self.count[one] * share)[:, None] * gap
         scatter = self.scatter[one] + self.scatter[two]
+        further = self.further[one] + self.further[two]
         if scatter.ndim == 3:
-            scatter += spread[:, :, None] * gap[:, None, :]
+            n_axes = scatter.shape[1]
+            scatter += spread[:, :n_axes, None] * gap[:, None, :n_axes]
+            further += spread[:, n_axes:] * gap[:, n_axes:]
         else:
             added = spread * gap
             scatter += added.sum(axis=1, keepdims=True) if scatter.shape[1] == 1 else added
-        return count, self.means[one] + share[:, None] * gap, scatter
+        return count, self.means[one] + share[:, None] * gap, scatter, further
 
     def _gains(self, pairs):
         """What the evidence of data and of labels gains if pairs become one."""
@@ -239,8 +253,8 @@ class _Clusters:
         gains = np.empty(len(pairs))
         for first in range(0, len(pairs), step):
             one, two = pairs[first : first + step].T
-            count, _, scatter = self._union(one, two)
-            both = self._evidence(count, scatter) + gammaln(count)
+            count, _, scatter, further = self._union(one, two)
+            both = self._evidence(count, scatter, further) + gammaln(count)
             apart = self.evidence[one] + self.evidence[two]
             apart += gammaln(self.count[one]) + gammaln(self.count[two])
             gains[first : first + step] = both - apart
@@ -249,30 +263,36 @@ class _Clusters:
     def _merge(self, kept, absorbed):
         """Merge disjoint pairs."""
         found = self._union(kept, absorbed)
-        self.count[kept], self.means[kept], self.scatter[kept] = found
-        self.evidence[kept] = self._evidence(found[0], found[2])
+        self.count[kept], self.means[kept], self.scatter[kept], self.further[kept] = found
+        self.evidence[kept] = self._evidence(found[0], *found[2:])
         self.left = np.setdiff1d(self.left, absorbed)
 
-    def _evidence(self, count, scatter):
+    def _evidence(self, count, scatter, further):
         """Log evidence of clusters."""
-        D = self.means.shape[1]
-        full = scatter.ndim == 3
-        shared = D // scatter.shape[1]  # features that have one variance in common
-        spread = np.einsum("kii->k", scatter) if full else scatter.sum(axis=1)
-        variance = np.maximum(spread / (count * D), LEAST_VARIANCE)
-        prior = D + 2.0 if full else 3.0
-        nu = prior + count - 1
-        scale = shared * prior * variance
-        if full:
-            scatter = scatter.copy()
-            np.einsum("kii->ki", scatter)[...] += scale[:, None]
-            factors = np.linalg.cholesky(scatter)
-            log_det = 2 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
-            lower = np.arange(D)
-            log_gamma = gammaln(0.5 * (nu[:, None] - lower)) - gammaln(0.5 * (prior - lower))
-        else:
-            log_det = np.log(scatter + scale[:, None]).sum(axis=1) * shared
-            log_gamma = gammaln(0.5 * shared * nu) - gammaln(0.5 * shared * prior)
-            log_gamma = np.broadcast_to(log_gamma[:, None], (len(nu), scatter.shape[1]))
-        value = log_gamma.sum(axis=1) + 0.5 * prior * D * np.log(scale) - 0.5 * nu * log_det
-        return value - 0.5 * D * (np.log(count) + (count - 1) * np.log(np.pi))
+        n_further = further.shape[1]
+        value = _evidence(count, scatter, self.means.shape[1] - n_further)
+        return value + _evidence(count, further, n_further) if n_further else value
+
+
+def _evidence(count, scatter, D):
+    """Log evidence of clusters in so many features."""
+    full = scatter.ndim == 3
+    shared = D // scatter.shape[1]  # features that have one variance in common
+    spread = np.einsum("kii->k", scatter) if full else scatter.sum(axis=1)
+    variance = np.maximum(spread / (count * D), LEAST_VARIANCE)
+    prior = D + 2.0 if full else 3.0
+    nu = prior + count - 1
+    scale = shared * prior * variance
+    if full:
+        scatter = scatter.copy()
+        np.einsum("kii->ki", scatter)[...] += scale[:, None]
+        factors = np.linalg.cholesky(scatter)
+        log_det = 2 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+        lower = np.arange(D)
+        log_gamma = gammaln(0.5 * (nu[:, None] - lower)) - gammaln(0.5 * (prior - lower))
+    else:
+        log_det = np.log(scatter + scale[:, None]).sum(axis=1) * shared
+        log_gamma = gammaln(0.5 * shared * nu) - gammaln(0.5 * shared * prior)
+        log_gamma = np.broadcast_to(log_gamma[:, None], (len(nu), scatter.shape[1]))
+    value = log_gamma.sum(axis=1) + 0.5 * prior * D * np.log(scale) - 0.5 * nu * log_det
+    return value - 0.5 * D * (np.log(count) + (count - 1) * np.log(np.pi))
