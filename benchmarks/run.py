@@ -294,6 +294,9 @@ def local_steps(quick=False):
             options, long = {**options, "batch_size": 2048}, 3
         spec = {"options": options, "budget": long * budget, "threads": 2, "coherent": long > 1}
         add("local steps, 2 threads", corpus, k, label, method, **spec)
+        if "online" in label:  # a step that forgets sooner helped both on another split
+            spec["options"] = {**options, "learning_decay": 0.6}
+            add("local steps, 2 threads", corpus, k, f"{label}, decay 0.6", method, **spec)
 
     corpus = "kos" if quick else "newsgroups20"
     for k in (10, 20) if quick else (200, 400, 800, 1600, 3200):
