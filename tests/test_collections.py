@@ -31,14 +31,15 @@ distributed = pytest.importorskip("distributed", reason="needs the dask extra")
 delayed = pytest.importorskip("dask").delayed
 
 COUNT_CUTS, POINT_CUTS = [0, 13, 40, 60], [0, 50, 110, 120]
-NAMES = [name for name in ESTIMATORS if name not in ("alias", "pitman_yor", "process", "ctm")]
-NAMES.remove("HDP of rows")
+# Every kind of pass, local step and move, once.
+NAMES = ["LDA batch", "LDA online", "LDA auto, warm", "LDA gibbs", "HDP births", "HDP batch, warm"]
+NAMES += ["mixture online", "mixture memoized", "mixture moves, batch"]
 ON_CLUSTER = [
     ("threads_cluster", "LDA memoized"),
     ("threads_cluster", "mixture online"),
     ("process_cluster", "LDA batch"),
     ("process_cluster", "HDP births"),
-    ("process_cluster", "mixture moves"),
+    ("threads_cluster", "mixture moves"),
 ]
 
 
@@ -143,7 +144,8 @@ def test_blocks_stay_on_the_workers_that_hold_them(process_cluster):
     before = process_cluster.who_has(corpus.X.parts)
     for _ in range(3):
         assert sum(corpus.map(_n_rows, None)) == 60
-    assert process_cluster.who_has(corpus.X.parts) == before
+    after = process_cluster.who_has(corpus.X.parts)  # one who is idle may have a copy by now
+    assert all(set(before[part]) <= set(after[part]) for part in before)
 
 
 def _n_rows(chunk, globals_, key):

@@ -17,6 +17,8 @@ from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_bloc
 from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
 from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
 
+# How often work is sent before what is lost with workers is an error.
+ATTEMPTS = 3
 # What Dask raises if a cluster, or what only it has held, is gone.
 CLUSTER_LOST = {
     "CancelledError",
@@ -290,28 +292,37 @@ class Blocks:
             for block, given in tasks:
                 yield function(self.parts[block], shared, *given)
             return
-        client, futures = self.client, deque()
+        left = deque(tasks)
         with _told_of_lost_cluster():
-            # To all workers, as one may die.
-            [shared] = client.scatter([shared], broadcast=True, hash=False)
-            holders = client.who_has(self.parts)
+            for attempt in range(ATTEMPTS):
+                try:
+                    for result in self._sent(function, list(left), shared):
+                        left.popleft()
+                        yield result
+                        del result
+                    return
+                except Exception as error:  # what all are given may go with a worker
+                    lost = type(error).__name__ in {"FutureCancelledError", "FuturesCancelledError"}
+                    if not lost or attempt == ATTEMPTS - 1 or self.client.status != "running":
+                        raise
+
+    def _sent(self, function, tasks, shared):
+        """Results of the tasks of :meth:`work`, made by the workers."""
+        client, futures = self.client, deque()
+        # To all workers, as one may die.
+        [shared] = client.scatter([shared], broadcast=True, hash=False)
+        holders = client.who_has(self.parts)
         try:
-            with _told_of_lost_cluster():
-                for block, given in tasks:
-                    part = self.parts[block]
-                    place = {"workers": list(holders.get(part.key, ())) or None}
-                    if place["workers"]:  # while they live
-                        place["allow_other_workers"] = True
-                    futures.append(
-                        client.submit(
-                            _on_worker, function, part, shared, given, pure=False, **place
-                        )
-                    )
+            for block, given in tasks:
+                part = self.parts[block]
+                place = {"workers": list(holders.get(part.key, ())) or None}
+                if place["workers"]:  # while they live
+                    place["allow_other_workers"] = True
+                futures.append(
+                    client.submit(_on_worker, function, part, shared, given, pure=False, **place)
+                )
             while futures:
-                with _told_of_lost_cluster():
-                    result = futures.popleft().result()
-                yield result
-                del result
+                yield futures.popleft().result()
         finally:
             if client.status == "running":
                 client.cancel(list(futures))
