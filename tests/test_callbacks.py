@@ -453,7 +453,7 @@ def test_interruption_between_batches(corpus, monkeypatch, call, n_made, doc_sta
     X = corpus.astype(np.float64)
     start = np.full((6, 120), 1 / 120) * np.random.default_rng(0).uniform(0.5, 1.5, (6, 120))
     start /= start.sum(axis=1, keepdims=True)  # probabilities: their mass is that of the tokens
-    fail_once(monkeypatch, Corpus, "map", call)  # once a batch
+    fail_once(monkeypatch, Corpus, "map", 1 + call)  # once for the start, then once a batch
     lda = interrupt(make_lda(doc_start=doc_start, init=start, max_iter=6), X)
     assert lda.n_iter_ == n_made
     # Where the start stands in for batches, it does so by documents, which differ in length.
