@@ -35,21 +35,6 @@ cdef extern from *:
         return _mm_popcnt_u32(_mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_LE_OQ));
     }
 
-    /* Compilers take the gathered numbers one by one, where they may choose. */
-    #define SPARSEPOST_WEIGH(name, type, read)                                                    \
-        static inline void name(const type *value, const int *place, const float *factor,         \
-                                int n_rows, int without, float *weight) {                         \
-            const __m512i skipped = _mm512_set1_epi32(without);                                   \
-            for (int i = 0; i < 16 * n_rows; i += 16) {                                           \
-                __m512i k = _mm512_loadu_si512(place + i);                                        \
-                __mmask16 others = _mm512_cmpneq_epi32_mask(k, skipped);                          \
-                __m512 x = _mm512_maskz_mul_ps(others, read, _mm512_loadu_ps(factor + i));        \
-                _mm512_storeu_ps(weight + i, x);                                                  \
-            }                                                                                     \
-        }
-    SPARSEPOST_WEIGH(sparsepost_weigh_counts, int,
-                     _mm512_cvtepi32_ps(_mm512_i32gather_epi32(k, value, 4)))
-    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, float, _mm512_i32gather_ps(k, value, 8))
     #else
     static inline float sparsepost_run_up(float *weight, int n_rows, float *running) {
         for (int lane = 0; lane < 16; lane++)
@@ -70,7 +55,9 @@ cdef extern from *:
             n += running[lane] <= x;
         return n;
     }
+    #endif
 
+    /* Loads one by one: processors whose gathers were mended against leaks are slow at these. */
     #define SPARSEPOST_WEIGH(name, type, read)                                                    \
         static inline void name(const type *value, const int *place, const float *factor,         \
                                 int n_rows, int without, float *weight) {                         \
@@ -79,7 +66,6 @@ cdef extern from *:
         }
     SPARSEPOST_WEIGH(sparsepost_weigh_counts, int, (float)value[place[i]])
     SPARSEPOST_WEIGH(sparsepost_weigh_pairs, float, value[2 * place[i]])
-    #endif
     """
     # Replace weights by running sums down each lane, find those of the lanes, and all weights' sum.
     float run_up "sparsepost_run_up"(float *weight, int n_rows, float *running) noexcept nogil
