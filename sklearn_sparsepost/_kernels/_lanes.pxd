@@ -57,15 +57,26 @@ cdef extern from *:
     }
     #endif
 
-    /* Loads one by one: processors whose gathers were mended against leaks are slow at these. */
+    /* Plain loads that wait for each other's lines together: no gathers, which some processors have
+       slow since they were mended against leaks, and no branch before a load. */
     #define SPARSEPOST_WEIGH(name, type, read)                                                    \
         static inline void name(const type *value, const int *place, const float *factor,         \
                                 int n_rows, int without, float *weight) {                         \
+            for (int i = 0; i < 16 * n_rows; i += 4) {                                            \
+                const int *k = place + i;                                                         \
+                float a = read(k[0]), b = read(k[1]), c = read(k[2]), d = read(k[3]);             \
+                weight[i] = a * factor[i];                                                        \
+                weight[i + 1] = b * factor[i + 1];                                                \
+                weight[i + 2] = c * factor[i + 2];                                                \
+                weight[i + 3] = d * factor[i + 3];                                                \
+            }                                                                                     \
             for (int i = 0; i < 16 * n_rows; i++)                                                 \
-                weight[i] = place[i] == without ? 0 : (read) * factor[i];                         \
+                weight[i] = place[i] == without ? 0 : weight[i];                                  \
         }
-    SPARSEPOST_WEIGH(sparsepost_weigh_counts, int, (float)value[place[i]])
-    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, float, value[2 * place[i]])
+    #define SPARSEPOST_COUNT(k) ((float)value[k])
+    #define SPARSEPOST_FIRST(k) value[2 * (k)]
+    SPARSEPOST_WEIGH(sparsepost_weigh_counts, int, SPARSEPOST_COUNT)
+    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, float, SPARSEPOST_FIRST)
     """
     # Replace weights by running sums down each lane, find those of the lanes, and all weights' sum.
     float run_up "sparsepost_run_up"(float *weight, int n_rows, float *running) noexcept nogil
