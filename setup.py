@@ -197,18 +197,20 @@ class BuildExt(build_ext):
             made_of.write_text(digest)
 
 
-translated = cythonize(
-    extensions(),
-    build_dir=str(TRANSLATED),
-    shared_utility_qualified_name=SHARED,
-    nthreads=0 if MSVC else N_JOBS,  # in processes, which on Windows would begin with this file
-    compiler_directives={
-        "language_level": 3,
-        "boundscheck": DEBUG,
-        "wraparound": DEBUG,
-        "initializedcheck": DEBUG,
-        "cdivision": not DEBUG,
-        "freethreading_compatible": False,
-    },
-)
-setup(ext_modules=translated + variants(translated), cmdclass={"build_ext": BuildExt})
+# Cython translates in processes, which may begin with this file: always, from Python 3.14 on.
+if __name__ == "__main__":
+    translated = cythonize(
+        extensions(),
+        build_dir=str(TRANSLATED),
+        shared_utility_qualified_name=SHARED,
+        nthreads=0 if MSVC else N_JOBS,
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": DEBUG,
+            "wraparound": DEBUG,
+            "initializedcheck": DEBUG,
+            "cdivision": not DEBUG,
+            "freethreading_compatible": False,
+        },
+    )
+    setup(ext_modules=translated + variants(translated), cmdclass={"build_ext": BuildExt})

@@ -35,18 +35,49 @@ class _Ends:
 
 def _counted(blocks_type, sent):
     """Have blocks count the bytes of what goes to each worker, and of what comes back from all."""
-    work = blocks_type.work
+    from sklearn_sparsepost._run.shipping import Shipped
+
+    submitted, total = blocks_type._submitted, blocks_type.total
+    held = {"waited": 0.0}
 
     def counting(self, function, tasks, shared):
-        size = len(pickle.dumps(shared, 5))
-        sent["to each worker"] += size
-        sent["globals"] = max(sent["globals"], size)
+        sent["to each worker"] += len(pickle.dumps(Shipped(shared), 5))
+        sent["globals"] = max(sent["globals"], len(pickle.dumps(shared, 5)))
         sent["tasks"] += len(tasks)
-        for result in work(self, function, tasks, shared):
-            sent["back"] += len(pickle.dumps(result, 5))
-            yield result
+        return submitted(self, function, tasks, shared)
 
-    blocks_type.work = counting
+    def counting_total(self, function, tasks, shared, join):
+        began = perf_counter()
+        result = total(self, function, tasks, shared, join)
+        held["waited"] += perf_counter() - began
+        sent["back"] += len(pickle.dumps(Shipped(result), 5))
+        held["result"] = result
+        return result
+
+    blocks_type._submitted, blocks_type.total = counting, counting_total
+    return held
+
+
+def _watch_results():
+    """Have a worker note samples and bytes of sums that it sends, to others or to the client."""
+    from sklearn_sparsepost._run import shipping
+
+    packed, shipping.sent = shipping.packed, []
+
+    def counting(value):
+        text, buffers = packed(value)
+        if isinstance(value, tuple):  # as results are, and globals are not
+            size = len(text) + sum(part.raw().nbytes for part in buffers)
+            shipping.sent.append((float(value[0]["n_samples"]), size))
+        return text, buffers
+
+    shipping.packed = counting
+
+
+def _results():
+    from sklearn_sparsepost._run import shipping
+
+    return shipping.sent
 
 
 def cluster(
@@ -114,8 +145,10 @@ def cluster(
     ):
         edges = np.linspace(0, X.shape[0], N_BLOCKS + 1).astype(int)
         blocks = []
-        for first, last in zip(edges[:-1], edges[1:], strict=True):
-            part = client.scatter(X[first:last])
+        workers = list(client.scheduler_info()["workers"])
+        for b, (first, last) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+            # Neighbours beside each other, as a cluster that reads them has them.
+            part = client.scatter(X[first:last], workers=[workers[b * n_workers // N_BLOCKS]])
             shape = (int(last - first), X.shape[1])
             blocks.append(da.from_delayed(part, shape, dtype=X.dtype))
         there = da.concatenate(blocks)
@@ -125,21 +158,44 @@ def cluster(
 
 
 def _bytes_of(model, X_there, X, client):
-    """Bytes of one pass after the first, and what statistics are kept."""
+    """Bytes of one pass after the first, what statistics are kept, and seconds of the pieces."""
     from sklearn_sparsepost._run.collections import Blocks
 
     model.set_callbacks().set_params(warm_start=True, max_iter=1).fit(X_there)
     sent = dict.fromkeys(("to each worker", "globals", "back", "tasks"), 0)
-    _counted(Blocks, sent)
-    model.fit(X_there)
+    held = _counted(Blocks, sent)
+    client.run(_watch_results)
+    ends = _Ends()
+    model.set_callbacks(ends).fit(X_there)
+    sums = [pair for pairs in client.run(_results).values() for pair in pairs]
+    sent["between workers"] = sum(size for _, size in sums) - sent["back"]
     memo = model._fit_state.memo or [model._fit_state.stats.compact()]
     stored = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     return {
         "bytes": sent,
+        "sums": sorted(sums),
         "kept": sum(len(pickle.dumps(part, 5)) for part in memo),
         "data": sum(part.nbytes for part in stored),
+        "dense": sum(array.nbytes for array in model._fit_state.stats.arrays.values()),
+        "tokens": float(X.sum()) if sp.issparse(X) else len(X),
         "memory": list(client.run(peers.peak_bytes).values()),
+        "pieces": {"client": float(np.diff(ends.times)[-1] - held["waited"]), **_pieces(held)},
     }
+
+
+def _pieces(held):
+    """Seconds to pack and to unpack what travels, and to join two sums."""
+    from sklearn_sparsepost._run.shipping import Shipped
+    from sklearn_sparsepost._suffstats import exact_sum
+
+    times = [perf_counter()]
+    text = pickle.dumps(Shipped(held["result"]), 5)
+    times.append(perf_counter())
+    again = pickle.loads(text).value
+    times.append(perf_counter())
+    exact_sum([held["result"][0], again[0]], apart=True)
+    times.append(perf_counter())
+    return dict(zip(("pack", "unpack", "join"), np.diff(times).tolist(), strict=True))
 
 
 def _result(model, ends, memory):

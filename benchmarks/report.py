@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from report_clusters import cluster_tables
+from report_clusters import cluster_tables, draw_scale_out
 from report_correlated import correlated_tables, draw_tree
+from report_faults import fault_tables
 from report_local_steps import local_step_tables
 from report_mixture_starts import mixture_start_tables
 from report_power_laws import power_law_tables
@@ -25,6 +26,7 @@ LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
 CORRELATED = GUIDE.with_name("_correlated_tables.rst")
 TOPICS_FOUND = GUIDE.with_name("_topics_found_tables.rst")
 CLUSTERS = GUIDE.with_name("_cluster_tables.rst")
+FAULTS = GUIDE.with_name("_fault_tables.rst")
 POWER_LAWS = GUIDE.with_name("_power_law_tables.rst")
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
@@ -657,7 +659,8 @@ def main():
     found = topics_found_tables(record["runs"], Table)
     power_laws = power_law_tables(record["runs"], Table)
     clusters = cluster_tables(record["runs"], Table)
-    every = [*tables, *local_steps, *correlated, *found, *power_laws, *clusters]
+    after_faults = fault_tables(record["runs"], Table)
+    every = [*tables, *local_steps, *correlated, *found, *power_laws, *clusters, *after_faults]
     (folder / "tables.md").write_text(markdown(every, record))
     # Results of a trial do not belong in the documentation.
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
@@ -666,7 +669,9 @@ def main():
     tree = draw_tree(record["runs"], folder / "topic_tree.png")
     (guide / CORRELATED.name).write_text(rst(correlated, record) + tree)
     (guide / TOPICS_FOUND.name).write_text(rst(found, record))
-    (guide / CLUSTERS.name).write_text(rst(clusters, record))
+    scale_out = draw_scale_out(record["runs"], folder / "cluster_scale_out.png")
+    (guide / CLUSTERS.name).write_text(rst(clusters, record) + scale_out)
+    (guide / FAULTS.name).write_text(rst(after_faults, record))
     (guide / POWER_LAWS.name).write_text(rst(power_laws, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")

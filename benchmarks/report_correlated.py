@@ -33,27 +33,34 @@ def _grouped(runs, experiment, wanted):
     return found
 
 
-def _best(run):
-    return f"{run.scores[run.known].max():.3f}"
-
-
 def _against_time(runs, table):
     """Scores of the judge, and how soon tomotopy's best is reached."""
     tables = []
     for name, labels in read(runs, "correlated").items():
         peer = labels.get("tomotopy, correlated")
         level = None if peer is None else peer.scores[peer.known].max()
-        rows = []
+        seeds = {}
         for label, run in labels.items():
-            soon = "" if level is None else f"{run.time_to(level):.1f}"
-            told = [f"{run.seconds[-1]:.0f}", f"{run.passes[-1]}", _best(run), soon]
+            seeds.setdefault(label.partition(", seed")[0], []).append(run)
+        rows = []
+        for label, of_label in seeds.items():
+            best = [run.scores[run.known].max() for run in of_label]
+            told = [
+                f"{np.median([run.seconds[-1] for run in of_label]):.0f}",
+                f"{np.median([run.passes[-1] for run in of_label]):.0f}",
+                f"{np.mean(best):.3f}",
+                f"{np.ptp(best):.3f}" if len(best) > 1 else "",
+                ""
+                if level is None
+                else f"{np.median([run.time_to(level) for run in of_label]):.1f}",
+            ]
             rows.append([label, *told])
         corpus, _, k = name.rpartition("-")
         note = (
-            "The judge's best score of the topics in nats a token, and the seconds after which a "
-            "score is at least tomotopy's best."
+            "The judge's best score of the topics in nats a token, a mean over seeds where there "
+            "is a range, and the seconds after which a score is at least tomotopy's best."
         )
-        header = ["model", "seconds", "sweeps", "best", "s to tomotopy's best"]
+        header = ["model", "seconds", "sweeps", "best", "range", "s to tomotopy's best"]
         tables.append(table(f"Against time: {corpus}, {k} topics", note, header, rows))
     return tables
 
@@ -146,7 +153,11 @@ def _figures(runs, table):
             tables.append(table(title, "Own completion, nats a token.", header, rows))
     for name, labels in read(runs, "ctm over steps").items():
         rows = [
-            [label, *(f"{x:.0f}" for x in (run.seconds[-1], run.passes[-1])), _best(run)]
+            [
+                label,
+                *(f"{x:.0f}" for x in (run.seconds[-1], run.passes[-1])),
+                f"{run.scores[run.known].max():.3f}",
+            ]
             for label, run in labels.items()
         ]
         header = ["steps", "seconds", "sweeps", "judge"]

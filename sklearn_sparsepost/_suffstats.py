@@ -1,5 +1,6 @@
 """Sufficient statistics that add: all that a global step and the bound need of the data."""
 
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -8,13 +9,17 @@ from sklearn_sparsepost import _tables as tables
 from sklearn_sparsepost._tables import SPARSE, RowTable, SparseTable
 
 
-def sum_of_chunks(parts):
+def sum_of_chunks(parts, *, apart=False, exact=False):
     """The sum of the statistics of some chunks, its tables still sparse.
 
     Parameters
     ----------
     parts : iterable of SuffStats
         Of the same names, at least one, as local steps return them.
+    apart : bool, default=False
+        Whether they are left as they are.
+    exact : bool, default=False
+        Whether sums of tables stay in double, whatever the type of these.
 
     Returns
     -------
@@ -23,13 +28,19 @@ def sum_of_chunks(parts):
     """
     sparse, total = {}, None
     for part in parts:
+        if apart:
+            part = part.apart()  # noqa: PLW2901
         for name in [name for name, array in part.arrays.items() if isinstance(array, SparseTable)]:
             sparse.setdefault(name, []).append(part.arrays.pop(name))
         total = part if total is None else total.add(part)
         del part  # so that there are no more than two at a time
     for name in list(sparse):
-        total.arrays[name] = tables.sum_of_tables(sparse.pop(name))
+        total.arrays[name] = tables.sum_of_tables(sparse.pop(name), exact=exact)
     return total
+
+
+# For totals in double, to which sums that were rounded before would not do.
+exact_sum = partial(sum_of_chunks, exact=True)
 
 
 def _zeros(kinds, axes, scalars):
@@ -87,6 +98,17 @@ class SuffStats:
             else:
                 np.copyto(spare.arrays[name], array)
         return self._with(spare.arrays)
+
+    def apart(self):
+        """A copy to be summed: dense arrays and what is tracked are its own, tables are shared."""
+        new = self._with(
+            {
+                name: array if isinstance(array, SPARSE) else array.copy()
+                for name, array in self.arrays.items()
+            }
+        )
+        new.tracked = deepcopy(self.tracked)
+        return new
 
     def lend(self):
         """A copy that writes to the same tables, and notes how to undo it."""
@@ -279,8 +301,7 @@ class SuffStats:
 
     def merge(self, kept, absorbed):
         """Add component ``absorbed`` to component ``kept`` and drop it, as new statistics."""
-        new = self._resized(lambda array, axis: tables.merged(array, kept, absorbed, axis))
-        return new.drop(absorbed)
+        return self._resized(lambda array, axis: tables.merged(array, kept, absorbed, axis))
 
     def fold(self, target):
         """Sum components by where they go, as new statistics.
@@ -299,7 +320,7 @@ class SuffStats:
 
     def drop(self, component):
         """These statistics without one component."""
-        return self.reorder(np.delete(np.arange(self.n_components), component))
+        return self._resized(lambda array, axis: tables.dropped(array, component, axis))
 
     def reorder(self, order):
         """These statistics with components taken in a new order."""

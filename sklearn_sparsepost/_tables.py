@@ -330,14 +330,20 @@ def reordered(table, order, axis):
     return np.ascontiguousarray(np.take(table, order, axis=axis))
 
 
-def merged(table, kept, absorbed, axis):
-    """A table, dense or sparse, with component ``absorbed`` added to ``kept``."""
+def dropped(table, component, axis):
+    """A table, dense or sparse, without a component."""
     if isinstance(table, SPARSE):
-        return table.merged(kept, absorbed)
-    table = table.copy()
-    view = np.moveaxis(table, axis, 0)
-    view[kept] += view[absorbed]
-    return table
+        return table.reordered(np.delete(np.arange(table.shape[axis]), component))
+    return np.ascontiguousarray(np.delete(table, component, axis))
+
+
+def merged(table, kept, absorbed, axis):
+    """A table, dense or sparse, with component ``absorbed`` added to ``kept``, and gone."""
+    if isinstance(table, SPARSE):
+        return dropped(table.merged(kept, absorbed), absorbed, axis)
+    new, place = dropped(table, absorbed, axis), kept - (kept > absorbed)
+    np.moveaxis(new, axis, 0)[place] += np.moveaxis(table, axis, 0)[absorbed]
+    return new
 
 
 def widened(table, n_more, axis):
@@ -380,13 +386,15 @@ def sum_of(table, other, factor):
     return total
 
 
-def sum_of_tables(tables):
+def sum_of_tables(tables, *, exact=False):
     """The sum of sparse tables, in their order.
 
     Parameters
     ----------
     tables : list of SparseTable
         At least one.
+    exact : bool, default=False
+        Whether sums stay in double; by default they are rounded to the type of the tables.
 
     Returns
     -------
@@ -401,6 +409,7 @@ def sum_of_tables(tables):
     row_ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(t.row_ptr) for t in tables]))])
     columns = np.concatenate([table.columns for table in tables])
     values = np.concatenate([table.values for table in tables])
+    values = values.astype(np.float64, copy=False) if exact else values
     del tables  # many and large, and held by nobody else
     member = np.argsort(rows, kind="stable")
     rows = rows[member]

@@ -21,6 +21,7 @@ from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._run.collections import corpus_of
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._starts.topics import first_counts
+from sklearn_sparsepost._suffstats import exact_sum
 from sklearn_sparsepost._tables import PseudoCounts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator
 from sklearn_sparsepost._variational import BaseVariational
@@ -301,7 +302,8 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
     def _bound_of(model, state, corpus):
         """The bound of some data under the globals of a state."""
         total = model.empty_stats()
-        for stats, _ in corpus.map(model.local_step, model.globals_of(state), state.key):
+        globals_ = model.globals_of(state)
+        for stats, _ in corpus.visit(model.local_step, globals_, state.key, total=exact_sum):
             total.add(stats)
         return model.bound(state, total)
 

@@ -95,6 +95,16 @@ class Corpus:
     ) -> Iterator[Any]: ...
     def plan(self) -> list[list[tuple[int, int]]]: ...
     def threads(self) -> Any: ...
+    def visit(
+        self,
+        step: Callable[..., Any],
+        globals_: Any,
+        key: tuple[int, ...] | None = None,
+        *,
+        total: Callable[..., Any],
+        chunks: list[list[tuple[int, int]]] | None = None,
+        starts: list[Any] | None = None,
+    ) -> Iterator[Any]: ...
 
 class DirichletDocuments:
     def __init__(

@@ -1,6 +1,7 @@
 """What was compiled in, which kernels run, and that all of them compute the same."""
 
 import os
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -99,3 +100,16 @@ def test_html_links_to_the_site_if_there_is_one(monkeypatch):
     monkeypatch.setattr(_base, "documentation_address", lambda: "https://site.example")
     link = "https://site.example/api/generated/sklearn_sparsepost.SparseLDA.html"
     assert link in SparseLDA()._repr_html_()
+
+
+def test_processes_that_begin_with_setup_build_nothing(monkeypatch):
+    pytest.importorskip("Cython")
+    pytest.importorskip("setuptools")
+    root = Path(__file__).parents[1]
+    if not (root / "setup.py").exists():
+        pytest.skip("not in a checkout")
+    monkeypatch.chdir(root)
+    # As multiprocessing runs it in a process that translates, by default from Python 3.14 on.
+    names = runpy.run_path("setup.py", run_name="__mp_main__")
+    assert "translated" not in names
+    assert names["extensions"]()

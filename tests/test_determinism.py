@@ -185,6 +185,39 @@ def test_dask(name, want, cluster):
         assert bytes_of(name) == want(name)
 
 
+@pytest.fixture(scope="module")
+def ray_backend():
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield "ray"
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def spark_backend():
+    pytest.importorskip("joblibspark", reason="joblib-spark is not installed")
+    sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
+    from joblibspark import register_spark
+
+    register_spark()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = session.getOrCreate()
+    yield "spark"
+    session.stop()
+
+
+@pytest.mark.filterwarnings("ignore")  # of the clusters' own libraries
+@pytest.mark.parametrize("cluster_backend", ["ray_backend", "spark_backend"])
+@pytest.mark.parametrize("name", ["LDA batch, scalar prior", "mixture batch, full"])
+def test_other_clusters(cluster_backend, name, want, request):
+    with joblib.parallel_config(backend=request.getfixturevalue(cluster_backend)):
+        assert bytes_of(name, 2) == want(name)
+
+
 def test_tied_rows_of_a_seeding_prior_know_no_threads(monkeypatch):
     # Rows that tie are told apart by the last bits of a product.
     prior = np.where(np.arange(200) < 100, 1.0, 0.1) * np.ones((K, 1))

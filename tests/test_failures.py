@@ -11,11 +11,14 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+from joblib.parallel import get_active_backend
 from sklearn.base import clone
 
 import sklearn_sparsepost
 from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._run.collections import sent_to_workers
+from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.callbacks import EarlyStopping
 from sklearn_sparsepost.datasets import make_lda_corpus
@@ -513,9 +516,13 @@ def once_deadly_step(deadly):
 def dask():
     """A cluster of two processes, which every joblib call goes to while it is entered."""
     distributed = pytest.importorskip("distributed", reason="needs the tests extra")
+    import dask
+
     with (
+        # By default workers try to reach a dead one for 30 seconds.
+        dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -540,6 +547,54 @@ def test_a_fit_survives_a_dask_worker(name, dask, tmp_path, monkeypatch):
         estimator.fit(COUNTS)
     assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(estimator.set_callbacks().set_params(n_jobs=1)) == want
+
+
+@NO_SIGKILL
+def test_what_workers_are_sent_outlives_them(dask):
+    with dask():
+        client = get_active_backend()[0].client
+        sent = sent_to_workers(client, 7)
+        assert sent.result() == 7
+        [holder] = client.who_has(sent)[sent.key]
+        [pid] = client.run(os.getpid, workers=[holder]).values()
+        os.kill(pid, signal.SIGKILL)
+        sums = client.map(lambda i, held: i + held, range(3), held=sent, pure=False)
+        assert client.gather(sums) == [7, 8, 9]
+
+
+def test_a_scheduler_may_be_lost(monkeypatch):
+    """joblib asks it how many cores there are."""
+
+    class CommClosedError(OSError):
+        """As Dask's, by its name."""
+
+    def gone(n_jobs):
+        raise CommClosedError
+
+    def unplug(estimator, context):
+        if context.task_name == "pass" and context.task_id == 1:
+            monkeypatch.setattr("sklearn_sparsepost._run.threads.effective_n_jobs", gone)
+
+    unplugging = Failing(None)
+    unplugging.on_fit_task_end = unplug
+    lda = clone(ESTIMATORS["LDA memoized"]).set_callbacks(unplugging)
+    with pytest.raises(RuntimeError, match="the cluster is gone, .* warm_start=True goes on"):
+        lda.fit(COUNTS)
+    assert lda.n_iter_ == 2
+
+
+def test_errors_name_what_was_worked_on():
+    class KilledWorker(Exception):
+        """As Dask's, by its name."""
+
+    def step(chunk, globals_, key):
+        raise KilledWorker
+
+    X = np.zeros((60, 2))
+    corpus = Corpus(X, X.dtype, n_jobs=2)
+    died = pytest.raises(RuntimeError, match="2 chunks of rows 0 to 59 of X were worked on")
+    with joblib.parallel_config(backend="threading"), died:
+        list(corpus.map(step, None, chunks=[[(0, 30)], [(30, 60)]]))
 
 
 @NO_SIGKILL

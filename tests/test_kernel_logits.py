@@ -234,14 +234,17 @@ def test_conditional_means_against_a_dense_solve(form):
         assert abs(np.corrcoef(noise, found[:, k - 1])[0, 1]) < (0.08 if k else 1)
 
 
-@pytest.mark.parametrize("sampler", ["auto", "slice"])
-def test_many_components_side_by_side(sampler):
-    """More than are drawn at a time, with and without tokens: means by importance sampling."""
+@pytest.mark.parametrize(
+    "form, sampler", [("factor", "auto"), ("factor", "slice"), ("full", "auto")]
+)
+def test_more_components_than_are_drawn_for_at_a_time(form, sampler):
+    """With and without tokens: means by importance sampling."""
     K = 37
     normal = FactorNormal(np.linspace(-1, 1, K), np.full((K, 1), 0.5), np.linspace(0.2, 1, K))
     counts = np.zeros(K, int)
     counts[[0, 3, 35]] = 1
-    found = chains(normal, counts, 4_000, 40, sampler)
+    drawn = normal if form == "factor" else FullNormal(normal.mean, normal.precision)
+    found = chains(drawn, counts, 4_000, 40, sampler)
     found = np.column_stack([found, found**2, softmax(found, axis=1)])
     mean, error = posterior_by_importance(normal, counts)
     error = np.sqrt(error**2 + found.var(axis=0) / len(found))

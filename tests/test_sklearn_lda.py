@@ -4,6 +4,8 @@ What fails is listed with its reason, which "Coming from other libraries" tells 
 """
 
 import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +31,20 @@ EXPECTED = {
     "test_lda_empty_docs": "nothing can be learned from documents without words: an error",
     "test_lda_dtype_match": "exp_dirichlet_component_ is not kept: a second table of all topics",
     "test_verbosity": "a pass prints its bound, not a perplexity",
+}
+# Words of the row that tells it.
+TOLD = {
+    "test_lda_default_prior_params": "priors of 1 / K",
+    "test_lda_no_component_error": "the class's in errors",
+    "test_lda_feature_names_out": "``latentdirichletallocation0``",
+    "test_lda_preplexity_mismatch": "`_perplexity_precomp_distr`",
+    "test_lda_perplexity": "``perplexity(X, sub_sampling=...)``",
+    "test_lda_score": "``score(X)``: a bound",
+    "test_lda_score_perplexity": "``score(X)``: a bound",
+    "test_lda_fit_perplexity": "`bound_`, which is a perplexity",
+    "test_lda_empty_docs": "a corpus without any word",
+    "test_lda_dtype_match": "`exp_dirichlet_component_`",
+    "test_verbosity": "``verbose=1`` prints perplexities",
 }
 # Some of their parameters, or of the machines' last bits, pass.
 MAY_PASS = {"test_lda_score", "test_verbosity"}
@@ -61,3 +77,14 @@ globals().update(
 
 def test_every_exception_is_one_of_theirs():
     assert set(EXPECTED) <= set(dir(theirs))
+
+
+def test_every_exception_is_told_to_users():
+    page = Path(__file__).parents[1] / "doc/user_guide/coming_from.rst"
+    if not page.exists():
+        pytest.skip("not in a checkout")
+    section = page.read_text("utf-8").split("\nFrom scikit-learn\n")[1].split("\nFrom ")[0]
+    rows = re.findall(r"^   \* - (.*?)^     - ", section, re.MULTILINE | re.DOTALL)
+    assert set(TOLD) == set(EXPECTED)
+    for words in TOLD.values():
+        assert sum(words in row for row in rows) == 1, words

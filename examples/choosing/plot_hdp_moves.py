@@ -48,8 +48,8 @@ moves = {
 }
 for move, (before, after, gain) in moves.items():
     print(
-        f"{move}: {len(before)} topics, then {len(after)}; the bound rose by "
-        f"{gain:.0f} nats"
+        f"{move}: {len(before)} topics, then {len(after)}; pass and move "
+        f"raised the bound by {gain:.0f} nats"
     )
 
 # %%

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import train_test_split
 
-from sklearn_sparsepost import AliasLDA
+from sklearn_sparsepost import AliasLDA, TopicSummary
 from sklearn_sparsepost.datasets import load_docstrings
 
 corpus = load_docstrings()
@@ -75,7 +75,11 @@ fig.tight_layout()
 model = MODELS["Pitman-Yor"]
 words = vectorizer.get_feature_names_out()
 topic = int(np.argmax(model.components_.sum(axis=1)))
-best = np.argsort(-model.topic_word_distr_[topic])[:8]
-print("a topic:", " ".join(words[best]))
-print("shared: ", " ".join(words[np.argsort(-model.base_word_distr_)[:8]]))
+shown = TopicSummary(
+    np.array([model.topic_word_distr_[topic], model.base_word_distr_]),
+    feature_names=words,
+)
+largest, shared = shown.top_words(8)
+print("a topic:", *largest)
+print("shared: ", *shared)
 plt.show()

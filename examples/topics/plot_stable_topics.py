@@ -14,12 +14,11 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
-from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost import SparseLDA, TopicSummary
 from sklearn_sparsepost.datasets import load_docstrings
 from sklearn_sparsepost.metrics import (
     coherence,
     match_topics,
-    top_words,
     topic_distances,
     topic_diversity,
 )
@@ -76,7 +75,7 @@ for seed, topics in enumerate(fits):
 stability = 1 - distance[1:].mean(axis=0)
 coherent = np.take_along_axis(npmi, place, axis=1).mean(axis=0)
 
-words = top_words(fits[0], 6, feature_names=names)
+words = TopicSummary(fits[0], feature_names=names).top_words(6)
 print("\nstability  coherence  top words")
 for k in np.argsort(-stability):
     print(f"{stability[k]:9.2f}{coherent[k]:11.2f}  {' '.join(words[k])}")
@@ -139,7 +138,7 @@ for k in np.argsort(stability):
     ax.scatter(
         range(N_SEEDS), rank[:, k], s=110, color=colour, ec="white", zorder=3
     )
-last = top_words(fits[-1], 4, feature_names=names)
+last = TopicSummary(fits[-1], feature_names=names).top_words(4)
 for k in range(N_TOPICS):
     colour = INK if stability[k] > np.median(stability) else MUTED
     at_end = " ".join(last[place[-1, k]])

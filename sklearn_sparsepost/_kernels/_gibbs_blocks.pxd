@@ -77,15 +77,18 @@ cdef inline void _enter_given(Sampler *s, const float *logits) noexcept nogil:
     """Take the weights of a document's topics from their logits."""
     cdef int k
     cdef float largest = logits[0]
-    s.n_listed, s.own_total, s.smooth, s.alpha_total = 0, 0, 0, 0
+    cdef double *given = s.given
+    cdef const double *inverse = s.inverse
+    cdef float *both = s.both
+    cdef double total = 0, smooth = 0  # sums in memory would not turn into vectors
     for k in range(s.K):
         largest = logits[k] if logits[k] > largest else largest
     for k in range(s.K):
-        s.given[k] = exp_nonpos(<double>(logits[k] - largest))
-        s.alpha_total += s.given[k]
-    for k in range(s.K):
-        s.smooth += s.given[k] * s.inverse[k]
-        s.both[k] = <float>(s.given[k] * s.inverse[k])
+        given[k] = exp_nonpos(<double>(logits[k] - largest))
+        total += given[k]
+        smooth += given[k] * inverse[k]
+        both[k] = <float>(given[k] * inverse[k])
+    s.n_listed, s.own_total, s.smooth, s.alpha_total = 0, 0, smooth, total
     if s.cycle:
         alias_build(s.given, s.K, s.given_share, s.given_other, s.order)
 

@@ -10,6 +10,7 @@ touches; only the topics' totals are as old as the blocks' common start.
 
 A block's sweep is in `_gibbs_blocks.pxd`, and the draw of one token in `_gibbs_draws.pxd`.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
@@ -367,6 +368,7 @@ cdef class TokenCounts:
                 raise MemoryError("no memory for a sweep")
             for total, parts in ((n_topic, after_array), (n_tables, tables_array)):
                 np.asarray(total)[:] += parts.sum(axis=0) - n_groups * np.asarray(total)
+            PyErr_CheckSignals()  # a sweep over a large corpus takes seconds
 
 
 def alias_table(

@@ -62,7 +62,7 @@ cdef struct Document:  # one at a time, of a thread
     double *factor
     double *noise  # scratch
     double *centre  # not full: of a component given the factors and, where slices draw, the tokens
-    bint *few  # not full: whether slices draw it
+    bint *few  # whether slices draw it
     double shift
     double total  # of the weights
     double largest  # total since they were summed
@@ -162,20 +162,18 @@ cdef inline void _set_logit(Document *doc, int k, double value, double weight) n
 
 
 cdef inline double _draw_slice(
-    Document *doc, int k, double rest, double mean, double scale, double *weight
+    Document *doc, int k, double rest, double mean, double scale, double noise, double u,
+    double *weight
 ) noexcept nogil:
     """A component from a normal distribution, cut off where a random bound is; and its weight.
 
-    The weights' total may rise to itself times (1 - u)^(-1 / N), u uniform.
+    `noise` is a normal and u a uniform number: the weights' total may rise to itself times
+    (1 - u)^(-1 / N).
     """
-    cdef double value = mean + scale * draw_normal(&doc.draws), total = rest + doc.weight[k]
-    cdef double u, rise, most
+    cdef double value = mean + scale * noise, total = rest + doc.weight[k], rise, most
     weight[0] = exp(value - doc.shift)
     rise = weight[0] - doc.weight[k]
-    if rise <= 0:  # below every bound
-        return value
-    u = draw_uniform(&doc.draws)
-    if doc.n_tokens * rise <= u * total:  # below this one, as (1 + x)^-N >= 1 - N x
+    if doc.n_tokens * rise <= u * total:  # below the bound, as (1 + x)^-N >= 1 - N x
         return value
     most = total * expm1(-log1p(-u) / doc.n_tokens)
     if rise > most:
@@ -186,13 +184,16 @@ cdef inline double _draw_slice(
 
 
 cdef inline void _draw_logit(
-    Document *doc, int k, double mean, double scale, int sampler
+    Document *doc, int k, double mean, double scale, double noise, double u
 ) noexcept nogil:
-    """Draw a component given all others: `mean` and `scale` are of its prior given these."""
+    """Draw a component given all others: `mean` and `scale` are of its prior given these.
+
+    `noise` is a normal and u a uniform number.
+    """
     cdef double count = doc.count[k], n = doc.n_tokens, rest = _rest(doc, k)
     cdef double variance = scale * scale, value, weight, w, share
-    if n > 0 and rest > 0 and takes_slice(sampler, count, n):
-        value = _draw_slice(doc, k, rest, mean + count * variance, scale, &weight)
+    if n > 0 and rest > 0 and doc.few[k]:
+        value = _draw_slice(doc, k, rest, mean + count * variance, scale, noise, u, &weight)
         _set_logit(doc, k, value, weight)
         return
     if n > 0 and rest > 0:  # else tokens say nothing of it
@@ -201,7 +202,7 @@ cdef inline void _draw_logit(
         share = 1 / (1 + variance * w)  # of the prior in the precision
         mean = (mean + variance * (count - 0.5 * n + w * rest)) * share
         scale *= sqrt(share)
-    value = mean + scale * draw_normal(&doc.draws)
+    value = mean + scale * noise
     _set_logit(doc, k, value, exp(value - doc.shift))
 
 
@@ -285,15 +286,11 @@ cdef inline double _draw_many(
     return total
 
 
-cdef inline void _step_independent(
-    Document *doc, const Gaussian *prior, int sampler
-) noexcept nogil:
+cdef inline void _step_independent(Document *doc, const Gaussian *prior) noexcept nogil:
     """Draw the factors, then components that are independent given these."""
     cdef int k, block, n_few = 0
     cdef double price = 0, total = 0
     for k in range(doc.K):
-        # One alone weighs nothing against others: tokens say nothing of it.
-        doc.few[k] = doc.K > 1 and takes_slice(sampler, doc.count[k], doc.n_tokens)
         n_few += doc.few[k]
     _draw_factors(doc, prior)
     _centre_on_factors(doc, prior)
@@ -305,19 +302,24 @@ cdef inline void _step_independent(
         doc.total = doc.largest = total
     for k in range(doc.K):
         if not doc.few[k]:
-            _draw_logit(doc, k, doc.centre[k], prior.scale[k], POLYA_GAMMA)
+            _draw_logit(doc, k, doc.centre[k], prior.scale[k], draw_normal(&doc.draws), 0)
 
 
-cdef inline void _step_full(Document *doc, const Gaussian *prior, int sampler) noexcept nogil:
+cdef inline void _step_full(Document *doc, const Gaussian *prior) noexcept nogil:
     """Draw one component after the other; their conditional means follow."""
     cdef int i, k, K = doc.K
+    cdef double noise[MANY]
+    cdef double u[MANY]
     cdef const double *row
     cdef double mean, change
     for k in range(K):
+        if k % MANY == 0:
+            lanes_normal(&doc.lanes, noise)
+            lanes_uniform(&doc.lanes, u, MANY)
         row = prior.precision + <Py_ssize_t>k * K
         change = -doc.eta[k]
         mean = doc.eta[k] - doc.product[k] * prior.scale[k] * prior.scale[k]
-        _draw_logit(doc, k, mean, prior.scale[k], sampler)
+        _draw_logit(doc, k, mean, prior.scale[k], noise[k % MANY], 1 - u[k % MANY])
         change += doc.eta[k]
         for i in range(K):
             doc.product[i] += change * row[i]
@@ -333,6 +335,9 @@ cdef inline void sweep_logits(
     cdef int _step, i, k, K = doc.K
     cdef const double *row
     cdef double change
+    for k in range(K):
+        # One alone weighs nothing against others: tokens say nothing of it.
+        doc.few[k] = K > 1 and takes_slice(sampler, doc.count[k], doc.n_tokens)
     if prior.full:
         for k in range(K):
             doc.product[k] = 0
@@ -343,9 +348,9 @@ cdef inline void sweep_logits(
     for _step in range(n_steps):
         weigh_topics(doc)
         if prior.full:
-            _step_full(doc, prior, sampler)
+            _step_full(doc, prior)
         else:
-            _step_independent(doc, prior, sampler)
+            _step_independent(doc, prior)
 
 
 cdef inline void draw_prior(Document *doc, const Gaussian *prior) noexcept nogil:

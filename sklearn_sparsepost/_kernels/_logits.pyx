@@ -5,6 +5,7 @@
 
 A document's sweep is in `_logits.pxd`, the draws are in `_draws.pxd`.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
@@ -25,6 +26,10 @@ from sklearn_sparsepost._kernels._logits cimport (
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init
 
 import numpy as np
+
+# Logits that are drawn between two looks for an interrupt.
+cdef enum:
+    LOGITS_A_SPAN = 1 << 22
 
 # The names of the samplers of logits.
 SAMPLERS = {"auto": BY_COUNTS, "slice": SLICE, "polya-gamma": POLYA_GAMMA}
@@ -71,7 +76,7 @@ def sweep_documents(
     """
     cdef int K = <int>logits.shape[1], r = <int>factors.shape[1], k, no_memory = 0
     cdef int *failed = &no_memory
-    cdef Py_ssize_t d, i
+    cdef Py_ssize_t d, i, first, last, span
     cdef Gaussian held
     cdef Document *doc
     cdef Document layout
@@ -80,34 +85,39 @@ def sweep_documents(
     if not logits.shape[0]:
         return
     point_to(&held, prior)
-    with nogil, parallel(num_threads=n_threads):
-        doc = <Document *>malloc(sizeof(Document))
-        memory = <char *>malloc(size)
-        if doc == NULL or memory == NULL:
-            failed[0] = 1
-        else:
-            document_size(doc, K, r, memory)
-            memset(doc.count, 0, K * sizeof(double))
-        for d in prange(logits.shape[0], schedule="dynamic", chunksize=32):
-            if failed[0]:
-                continue
-            for i in range(doc_ptr[d], doc_ptr[d + 1]):
-                doc.count[z[i]] += 1
-            doc.n_tokens = <double>(doc_ptr[d + 1] - doc_ptr[d])
-            for k in range(K):
-                doc.eta[k] = logits[d, k]
-            start_draws(doc, seed, number, <uint64_t>d)
-            sweep_logits(doc, &held, n_steps, sampler)
-            for k in range(K):
-                new_logits[d, k] = <float>doc.eta[k]
-            for k in range(r):
-                factors[d, k] = doc.factor[k]
-            for i in range(doc_ptr[d], doc_ptr[d + 1]):
-                doc.count[z[i]] = 0
-        free(memory)
-        free(doc)
-    if no_memory:
-        raise MemoryError("no memory for a sweep over logits")
+    # Fractions of a second at a time, since nobody hears an interrupt meanwhile.
+    span = max(<Py_ssize_t>1, LOGITS_A_SPAN // K)
+    for first in range(0, logits.shape[0], span):
+        last = min(first + span, logits.shape[0])
+        with nogil, parallel(num_threads=n_threads):
+            doc = <Document *>malloc(sizeof(Document))
+            memory = <char *>malloc(size)
+            if doc == NULL or memory == NULL:
+                failed[0] = 1
+            else:
+                document_size(doc, K, r, memory)
+                memset(doc.count, 0, K * sizeof(double))
+            for d in prange(first, last, schedule="dynamic", chunksize=32):
+                if failed[0]:
+                    continue
+                for i in range(doc_ptr[d], doc_ptr[d + 1]):
+                    doc.count[z[i]] += 1
+                doc.n_tokens = <double>(doc_ptr[d + 1] - doc_ptr[d])
+                for k in range(K):
+                    doc.eta[k] = logits[d, k]
+                start_draws(doc, seed, number, <uint64_t>d)
+                sweep_logits(doc, &held, n_steps, sampler)
+                for k in range(K):
+                    new_logits[d, k] = <float>doc.eta[k]
+                for k in range(r):
+                    factors[d, k] = doc.factor[k]
+                for i in range(doc_ptr[d], doc_ptr[d + 1]):
+                    doc.count[z[i]] = 0
+            free(memory)
+            free(doc)
+        if no_memory:
+            raise MemoryError("no memory for a sweep over logits")
+        PyErr_CheckSignals()
 
 
 def draw_numbers(

@@ -205,8 +205,9 @@ def gather_rows(
     row_ptr_array = np.zeros(rows.shape[0] + 1, dtype=np.int64)
     np.cumsum(np.asarray(length)[np.asarray(rows)], out=row_ptr_array[1:])
     cdef const long long[::1] row_ptr = row_ptr_array
-    topics_array = np.empty(row_ptr_array[-1] + room, dtype=np.int32)
-    values_array = np.empty(row_ptr_array[-1] + room)
+    cdef Py_ssize_t n_places = row_ptr[rows.shape[0]] + room
+    topics_array = np.empty(n_places, dtype=np.int32)
+    values_array = np.empty(n_places)
     cdef int[::1] topics = topics_array
     cdef double[::1] values = values_array
     cdef Py_ssize_t r, n, at

@@ -9,23 +9,23 @@ import numpy as np
 
 from sklearn_sparsepost._run.chunks import deal_units
 from sklearn_sparsepost._run.streams import STREAM_BATCHES, STREAM_ORDER
-from sklearn_sparsepost._suffstats import sum_of_chunks
+from sklearn_sparsepost._suffstats import exact_sum, sum_of_chunks
 
 # Samples that a stream without a fit before it is thought to have.
 STREAM_SIZE = 1e6
 
 
-def _visit(model, corpus, state, b, chunks, track=None):
+def _visit(model, corpus, state, b, chunks, track=None, total=exact_sum):
     """Statistics of the chunks of a batch; what their next local step starts from is kept."""
     keeps = model.keeps_local
     starts = (state.local.get(b) or None) if keeps else None
     kept = []
     globals_ = model.globals_of(state, track)
-    for stats, local in corpus.map(
-        model.local_step, globals_, state.key, chunks=chunks, starts=starts
+    for stats, local in corpus.visit(
+        model.local_step, globals_, state.key, total=total, chunks=chunks, starts=starts
     ):
         if keeps:
-            kept.append(local)
+            kept.extend(local)
         del local  # or it would be held beside the next
         yield stats
         del stats  # so that no more is held than the sum and what is found next
@@ -105,7 +105,8 @@ def step_size(state, decay, offset):
 
 def _online_update(model, corpus, state, chunks, *, decay, offset, total_samples):
     """One step of stochastic inference on a batch: moves the state, returns the chunks' sums."""
-    found = corpus.map(model.local_step, model.globals_of(state), state.key, chunks=chunks)
+    globals_ = model.globals_of(state)
+    found = corpus.visit(model.local_step, globals_, state.key, total=exact_sum, chunks=chunks)
     seen = [stats for stats, _ in found]
     n_samples = sum(stats["n_samples"] for stats in seen)
     state.n_updates += 1
@@ -328,7 +329,7 @@ def _memoized_update(model, corpus, state, b, chunks, track):
     if model.leaves_out and old is not None:
         total.add(old, -1.0)
     # One table a batch: those of its chunks would hold the same features many times.
-    new = sum_of_chunks(_visit(model, corpus, state, b, chunks, track))
+    new = sum_of_chunks(_visit(model, corpus, state, b, chunks, track, sum_of_chunks))
     state.tracked[b], new.tracked = new.tracked, None
     state.memo[b] = new
     if old is None:

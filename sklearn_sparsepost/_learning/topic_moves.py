@@ -240,13 +240,14 @@ def delete_topics(model, corpus, state, targets, bound):
         smaller = model.resized(model.n_components - 1)
         gone = [at for at in range(slot) if names[at] not in attempts.names]
         parts = _present(users, targets, gone)
-        trial = _without(smaller, corpus, state, component, parts)
+        trial, fitted = _without(smaller, corpus, state, component, parts)
         found = smaller.bound(trial)
         if not found > bound:
             attempts.fail([component], count)
             failures += 1
             continue
         failures, accepted = 0, accepted + 1
+        trial.memo = _memory_without(state.memo, component, parts, fitted)
         state, model, bound = trial, smaller, found
         attempts.keep(np.delete(np.arange(len(count)), component))
         visited = np.concatenate([visited, numbers])
@@ -268,13 +269,12 @@ def _present(users, targets, gone):
 
 
 def _without(smaller, corpus, state, component, parts):
-    """The state without a component, the groups that used it fitted anew."""
+    """The state without a component but for its memory, and the groups that used it fitted anew."""
     learned = smaller.drop_learned(state.learned, component)
-    rest = state.stats.copy()
-    for _, stats in parts.values():
-        rest.add(stats, -1.0)
-    rest = rest.drop(component)
     start = state.stats.drop(component)
+    rest = start.copy()
+    for _, stats in parts.values():
+        rest.add(stats.drop(component), -1.0)
     for _ in range(N_TURNS):
         globals_ = smaller.globals_of(state.with_components(start, learned))
         found = {
@@ -287,19 +287,24 @@ def _without(smaller, corpus, state, component, parts):
             for b, (numbers, _) in parts.items()
             if len(numbers)
         }
-        start = rest.copy()
+        start = rest.copy(spare=start)
         for stats in found.values():
             start.add(stats)
     trial = state.with_components(start, learned)
     trial.tracked = state.tracked
-    if state.memo is not None:
-        trial.memo = [
-            seen.plus(parts[b][1], -1.0).drop(component).plus(found[b])
-            if b in found
-            else seen.drop(component)
-            for b, seen in enumerate(state.memo)
-        ]
-    return trial
+    return trial, found
+
+
+def _memory_without(memo, component, parts, found):
+    """Statistics of the batches without a component, of which `found` are those fitted anew."""
+    if memo is None:
+        return None
+    return [
+        seen.plus(parts[b][1], -1.0).drop(component).plus(found[b])
+        if b in found
+        else seen.drop(component)
+        for b, seen in enumerate(memo)
+    ]
 
 
 def runs_of(numbers):

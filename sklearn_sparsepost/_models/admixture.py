@@ -368,10 +368,15 @@ def occurrence_shares(items, index, resp, weight):
     """Responsibilities of the occurrences, as CSR with those of the components kept."""
     n, K = len(items.counts), weight.shape[1]
     if index.shape[1]:
-        held = np.minimum.accumulate(index >= 0, axis=1)  # a list that is shorter ends with -1
-        indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
-        share = resp[held] / np.repeat(items.counts, held.sum(axis=1))
-        return sp.csr_array((share.astype(np.float64), index[held], indptr), shape=(n, K))
+        held = index >= 0
+        size = held[:, 0].astype(np.int64)
+        for slot in range(1, index.shape[1]):  # a list that is shorter ends with -1
+            held[:, slot] &= held[:, slot - 1]
+            size += held[:, slot]
+        indptr = np.concatenate([[0], np.cumsum(size)])
+        at = np.flatnonzero(held)
+        share = resp.ravel()[at] / np.repeat(items.counts, size)
+        return sp.csr_array((share.astype(np.float64), index.ravel()[at], indptr), shape=(n, K))
     documents = np.repeat(np.arange(len(items.indptr) - 1), np.diff(items.indptr))
     of_document = resp[n:, 0].reshape(-1, K).astype(np.float64)
     share = weight[items.local] * of_document[documents]

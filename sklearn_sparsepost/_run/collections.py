@@ -9,16 +9,16 @@ are held in this process, under the same plan.
 import sys
 from collections import deque
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
-from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
+from sklearn_sparsepost._run.dispatch import ATTEMPTS, Corpus, told_of_lost_workers
+from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
 
-# How often work is sent before what is lost with workers is an error.
-ATTEMPTS = 3
 # What Dask raises if a cluster, or what only it has held, is gone.
 CLUSTER_LOST = {
     "CancelledError",
@@ -129,10 +129,10 @@ def _client_of(X):
 
 
 @contextmanager
-def _told_of_lost_cluster():
+def _told_of_lost_cluster(where=lambda: "blocks of X"):
     """Say in one error that a cluster is gone, or a block with the only worker that had it."""
     try:
-        with told_of_lost_workers():
+        with told_of_lost_workers(where):
             yield
     except Exception as error:
         if type(error).__name__ not in CLUSTER_LOST:
@@ -293,7 +293,7 @@ class Blocks:
                 yield function(self.parts[block], shared, *given)
             return
         left = deque(tasks)
-        with _told_of_lost_cluster():
+        with _told_of_lost_cluster(lambda: f"chunks of block {left[0][0]} of X"):
             for attempt in range(ATTEMPTS):
                 try:
                     for result in self._sent(function, list(left), shared):
@@ -301,31 +301,135 @@ class Blocks:
                         yield result
                         del result
                     return
-                except Exception as error:  # what all are given may go with a worker
-                    lost = type(error).__name__ in {"FutureCancelledError", "FuturesCancelledError"}
-                    if not lost or attempt == ATTEMPTS - 1 or self.client.status != "running":
-                        raise
+                except Exception as error:
+                    self._may_be_sent_again(error, attempt)
+
+    def _may_be_sent_again(self, error, attempt):
+        """Raise an error, but for one: what all are given may go with a worker."""
+        lost = type(error).__name__ in {"FutureCancelledError", "FuturesCancelledError"}
+        if not lost or attempt == ATTEMPTS - 1 or self.client.status != "running":
+            raise error
+
+    def _submitted(self, function, tasks, shared):
+        """Futures of tasks, each submitted when it is asked for."""
+        client = self.client
+        shared = sent_to_workers(client, Shipped(shared))
+        holders = client.who_has(self.parts)
+        for block, given in tasks:
+            part = self.parts[block]
+            place = {"workers": list(holders.get(part.key, ())) or None}
+            if place["workers"]:  # while they live
+                place["allow_other_workers"] = True
+            yield client.submit(_on_worker, function, part, shared, given, pure=False, **place)
 
     def _sent(self, function, tasks, shared):
         """Results of the tasks of :meth:`work`, made by the workers."""
-        client, futures = self.client, deque()
-        # To all workers, as one may die.
-        [shared] = client.scatter([shared], broadcast=True, hash=False)
-        holders = client.who_has(self.parts)
+        futures = deque(self._submitted(function, tasks, shared))
         try:
-            for block, given in tasks:
-                part = self.parts[block]
-                place = {"workers": list(holders.get(part.key, ())) or None}
-                if place["workers"]:  # while they live
-                    place["allow_other_workers"] = True
-                futures.append(
-                    client.submit(_on_worker, function, part, shared, given, pure=False, **place)
-                )
             while futures:
-                yield futures.popleft().result()
+                yield futures.popleft().result().value
+        finally:
+            if self.client.status == "running":
+                self.client.cancel(list(futures))
+
+    def total(self, function, tasks, shared, join):
+        """Make ``function(block, shared, *given)`` where each block is, and sum up the results.
+
+        They are joined in a tree, neighbours first, whose form follows from the number of tasks
+        alone: where the results are, so that the last sum comes back and no other.
+
+        Parameters
+        ----------
+        function, tasks, shared
+            As for :meth:`work`.
+        join : callable
+            ``join(result, next_result)``; picklable, and writes to neither.
+
+        Returns
+        -------
+        total : object
+            The sum.
+        """
+        if self.client is None:
+            return in_tree(self.work(function, tasks, shared), join)
+        with _told_of_lost_cluster():
+            for attempt in range(ATTEMPTS):
+                try:
+                    return self._total_sent(function, tasks, shared, join)
+                except Exception as error:
+                    self._may_be_sent_again(error, attempt)
+
+    def _total_sent(self, function, tasks, shared, join):
+        client = self.client
+
+        def joined(*pair):
+            return client.submit(_joined, join, *pair, pure=False)
+
+        # Nothing else is held here, so that what has been joined is let go, and all with the total.
+        total = in_tree(self._submitted(function, tasks, shared), joined)
+        try:
+            return total.result().value
         finally:
             if client.status == "running":
-                client.cancel(list(futures))
+                client.cancel([total])
+
+
+def sent_to_workers(client, value):
+    """Have a value at hand for the workers of a Dask cluster, whichever of them die.
+
+    It is a task, which the scheduler can have made again, and each worker fetches it once. A value
+    that is scattered is lost with its worker; and where one dies while a value is broadcast, the
+    scheduler tries forever.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    value : object
+        What is sent; picklable.
+
+    Returns
+    -------
+    value : distributed.Future
+        To be an argument of tasks.
+    """
+    import dask
+
+    # Dask warns of large values in tasks, which stay with the scheduler: here for a batch.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        return client.submit(_itself, value, pure=False)
+
+
+def _itself(value):
+    return value
+
+
+def in_tree(parts, join):
+    """Join neighbours, then neighbours of these, and so on, holding no more than there must be.
+
+    Parameters
+    ----------
+    parts : iterable
+        At least one.
+    join : callable
+        Of two.
+
+    Returns
+    -------
+    total : object
+        Of all.
+    """
+    held = []
+    for part in parts:
+        size, total = 1, part
+        del part
+        while held and held[-1][0] == size:
+            size, total = 2 * size, join(held.pop()[1], total)
+        held.append((size, total))
+    total = held.pop()[1]
+    while held:
+        total = join(held.pop()[1], total)
+    return total
 
 
 def _on_part(part, shared, function, *beside):
@@ -338,7 +442,16 @@ def _on_worker(function, part, shared, given):
 
     n_threads = max(1, most_threads() // get_worker().state.nthreads)
     with settled_threads(n_threads), single_blas():
-        return function(part, shared, *given)
+        return Shipped(function(part, shared.value, *given))
+
+
+def _joined(join, first, second):
+    """Join what two tasks have found."""
+    return _on_worker(_join_parts, None, Shipped(join), (first.value, second.value))
+
+
+def _join_parts(_, join, first, second):
+    return join(first, second)
 
 
 def _step_on(part, shared, step, first, read, key, start):
@@ -346,6 +459,23 @@ def _step_on(part, shared, step, first, read, key, start):
     chunk = _read(part, first, *read)
     chunk.start = start
     return step(chunk, shared, key)
+
+
+def _visit_on(part, shared, step, total, first, reads, key, starts):
+    """Make a step on the chunks of a block: their sum, and what is kept of each."""
+    kept = []
+
+    def results():
+        for read, start in zip(reads, starts, strict=True):
+            stats, local = _step_on(part, shared, step, first, read, key, start)
+            kept.append(local)
+            yield stats
+
+    return total(results()), kept
+
+
+def _join_visits(total, first, second):
+    return total([first[0], second[0]], apart=True), first[1] + second[1]
 
 
 def _read(part, first, runs, dtype, weight):
@@ -411,6 +541,22 @@ class BlockCorpus(Corpus):
             first = int(self.edges[block])
             tasks.append((block, (step, first, self._what(held), key, start)))
         yield from self.X.work(_step_on, tasks, globals_)
+
+    def visit(self, step, globals_, key=None, *, total, chunks=None, starts=None):
+        if len(self.edges) == 2:  # summed as an array is
+            yield from super().visit(step, globals_, key, total=total, chunks=chunks, starts=starts)
+            return
+        chunks = self.plan() if chunks is None else chunks
+        starts = [None] * len(chunks) if starts is None else starts
+        held = {}
+        for runs, start in zip(chunks, starts, strict=True):
+            [(block, own)] = runs_by_block(runs, self.edges).items()
+            held.setdefault(block, []).append((self._what(own), start))
+        tasks = []
+        for block, found in held.items():
+            reads, own = zip(*found, strict=True)
+            tasks.append((block, (step, total, int(self.edges[block]), reads, key, own)))
+        yield self.X.total(_visit_on, tasks, globals_, partial(_join_visits, total))
 
 
 def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):

@@ -3,7 +3,9 @@
 Results come back in the order of the chunks, so that sums have the same bits on any backend.
 """
 
+from collections import deque
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,8 +28,12 @@ from sklearn_sparsepost._run.threads import (
 
 # Chunks a worker that are handed out together: results of no more than these wait to be summed.
 CHUNKS_AHEAD = 8
+# How often a value is sent before what is lost with workers is an error.
+ATTEMPTS = 3
 # What joblib's backends raise if a worker is no more; not all of them are installed.
 WORKER_LOST = {"TerminatedWorkerError", "BrokenProcessPool", "KilledWorker", "FutureCancelledError"}
+# And if the scheduler of its Dask backend is gone.
+SCHEDULER_LOST = {"CommClosedError", "ClosedClientError", "CancelledError", "StreamClosedError"}
 
 
 class Corpus:
@@ -104,7 +110,8 @@ class Corpus:
         context : context manager
             The context.
         """
-        return settled_threads(local_threads(self.n_jobs))
+        with told_of_lost_workers(lambda: "chunks of X", SCHEDULER_LOST):
+            return settled_threads(local_threads(self.n_jobs))
 
     def chunk(self, runs):
         """Read some units into a chunk.
@@ -179,6 +186,11 @@ class Corpus:
         """
         chunks = self.plan() if chunks is None else chunks
         starts = [None] * len(chunks) if starts is None else starts
+        with told_of_lost_workers(lambda: "chunks of X", SCHEDULER_LOST):
+            yield from self._made(step, globals_, key, chunks, starts)
+
+    def _made(self, step, globals_, key, chunks, starts):
+        """Results of :meth:`map`, whatever errors are raised."""
         n_workers, n_threads = share_cores(self.n_jobs, len(chunks), self.threaded)
         if n_workers <= 1:
             for chunk in self._read(chunks, starts):
@@ -187,8 +199,8 @@ class Corpus:
         backend = get_active_backend(prefer="threads")[0]
         streams = getattr(backend, "supports_return_generator", False)
         options = {"return_as": "generator"} if streams else {}
-        if hasattr(backend, "client"):  # Dask: to all workers, as one may die
-            globals_ = backend.client.scatter(globals_, broadcast=True, hash=False)
+        if hasattr(backend, "client"):
+            globals_ = _scattered(backend.client, globals_)
         n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
         # Some chunks a worker at a time, so that results do not pile up before they are summed.
         ahead = CHUNKS_AHEAD * n_workers
@@ -196,11 +208,45 @@ class Corpus:
         with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel:
             for first in range(0, len(chunks), ahead):
                 held = slice(first, first + ahead)
-                with told_of_lost_workers():
-                    yield from parallel(
+                left = deque(chunks[held])
+                with told_of_lost_workers(partial(_rows_of, left)):
+                    for result in parallel(
                         delayed(_on_worker)(step, chunk, globals_, key, n_threads)
                         for chunk in self._read(chunks[held], starts[held])
-                    )
+                    ):
+                        left.popleft()
+                        yield result
+                        del result  # or it would be held beside the next
+
+    def visit(self, step, globals_, key=None, *, total, chunks=None, starts=None):
+        """Make a model's local step on chunks, some of whose statistics may come back summed.
+
+        Parameters
+        ----------
+        step : callable
+            As for :meth:`map`; returns statistics, and what is kept of the chunk.
+        globals_ : object
+            What all calls share.
+        key : tuple of int, default=None
+            What random streams are keyed by, besides the numbers of the units.
+        total : callable
+            What sums statistics: ``total(parts, apart=False)``, with `apart` without writing to
+            them; picklable.
+        chunks : list of list of (int, int), default=None
+            Runs of each chunk; by default those of :meth:`plan`.
+        starts : list, default=None
+            For each chunk what it is to have as `start`.
+
+        Yields
+        ------
+        stats : SuffStats
+            Of one or more chunks.
+        kept : list
+            What is kept of each of these.
+        """
+        for stats, local in self.map(step, globals_, key, chunks=chunks, starts=starts):
+            yield stats, [local]
+            del stats, local  # or they would be held beside the next
 
     def _read(self, chunks, starts):
         """Chunks, each with its start, read when they are asked for."""
@@ -210,17 +256,46 @@ class Corpus:
             yield chunk
 
 
+def _scattered(client, value):
+    """Send a value to all workers of a Dask cluster, as one may die."""
+    with told_of_lost_workers(lambda: "chunks of X", {"KeyError"}):
+        for attempt in range(ATTEMPTS):
+            try:
+                return client.scatter(value, broadcast=True, hash=False)
+            except KeyError:  # of a worker that has died meanwhile
+                if attempt == ATTEMPTS - 1:
+                    raise
+
+
+def _rows_of(chunks):
+    """Which rows, or groups, some chunks have."""
+    runs = [run for chunk in chunks for run in chunk]
+    last = max((stop for _, stop in runs), default=1) - 1
+    return f"{len(chunks)} chunks of rows {min(runs, default=(0, 1))[0]} to {last} of X"
+
+
 @contextmanager
-def told_of_lost_workers():
-    """Say in one error, whatever the backend, that a worker has died and what is left."""
+def told_of_lost_workers(where, lost=frozenset(WORKER_LOST)):
+    """Say in one error, whatever the backend, that a worker has died and what is left.
+
+    Parameters
+    ----------
+    where : callable
+        Returns what was worked on.
+    lost : set of str, default=WORKER_LOST
+        Names of the errors that say so.
+    """
     try:
         yield
     except Exception as error:
-        if type(error).__name__ not in WORKER_LOST:
+        if type(error).__name__ not in lost:
             raise
         raise RuntimeError(
-            "a worker process died, killed for want of memory, perhaps. The estimator is as its "
-            "last whole pass left it: fit with warm_start=True goes on from there"
+            f"a worker process died, killed for want of memory, perhaps, or the cluster is gone, "
+            f"while {where()} were worked on: have fewer workers at a time, give them more "
+            "memory, or smaller blocks "
+            "of a Dask array. The estimator is as its last whole pass left it: fit with "
+            "warm_start=True goes on from there"
         ) from error
 
 

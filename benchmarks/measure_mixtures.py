@@ -1,0 +1,208 @@
+"""Mixtures: training curves, starts, weights for each photograph, sparse responsibilities."""
+
+from time import perf_counter, process_time
+
+import corpora
+import numpy as np
+import peers
+
+
+def mixture(
+    corpus,
+    n_topics,
+    method,
+    *,
+    n_samples=None,
+    dtype="float64",
+    options=None,
+    passes=5,
+    threads=1,
+    seed=0,
+    score=True,
+    coordinates=False,
+):
+    """Train a mixture of zero-mean Gaussians on image patches.
+
+    Parameters
+    ----------
+    corpus : str
+        Must be "bsds500".
+    n_topics : int
+        Number of components.
+    method : {"sparsepost", "sklearn"}
+        SparseMixture, or scikit-learn's GaussianMixture, whose means are free.
+    n_samples : int, default=None
+        How many patches, None for all.
+    dtype : {"float64", "float32"}
+        Type of the data.
+    options : dict, default=None
+        Options of SparseMixture.
+    passes, threads, seed : int
+        Passes over the data, workers, and the seed.
+    score : bool, default=True
+        Whether to score after each pass, or after the last only.
+    coordinates : bool, default=False
+        Whether patches are given in coordinates that leave out their mean.
+
+    Returns
+    -------
+    result : dict
+        Seconds and held-out log-likelihood a patch after each pass, and the peak of memory.
+    """
+    assert corpus == "bsds500"
+    X = corpora.patches("train", n_samples).astype(dtype)
+    X_test = corpora.patches("val", 20_000 if score else 100).astype(dtype)
+    if coordinates:
+        X, X_test = corpora.without_mean(X), corpora.without_mean(X_test)
+    train = _scikit_learns_mixture if method == "sklearn" else _our_mixture
+    rows = train(X, X_test, n_topics, passes, threads, seed, options or {})
+    return {"checkpoints": rows, "peak_bytes": peers.peak_bytes(), "n_samples": len(X)}
+
+
+def _our_mixture(X, X_test, n_components, passes, threads, seed, options):
+    from sklearn_sparsepost import SparseMixture
+    from sklearn_sparsepost.callbacks import HeldoutMonitor
+
+    monitor = HeldoutMonitor(X_test)
+    options = {"assume_centered": True, "tol": 0, "max_iter": passes, **options}
+    model = SparseMixture(n_components, n_jobs=threads, random_state=seed, **options)
+    model.set_callbacks(monitor).fit(X)
+    return [
+        {"passes": row["n_iter"], "seconds": row["seconds"], "score": row["score"]}
+        for row in monitor.get_logs()
+    ]
+
+
+def _scikit_learns_mixture(X, X_test, n_components, passes, threads, seed, options):
+    """EM step by step, since a fit of one iteration makes more than one step."""
+    from sklearn.mixture import GaussianMixture
+
+    model = GaussianMixture(n_components=n_components, reg_covar=1e-6, random_state=seed)
+    rng = np.random.default_rng(seed)
+    centres = X[rng.choice(len(X), n_components, replace=False)]
+    nearest = (X @ centres.T - 0.5 * (centres**2).sum(axis=1)).argmax(axis=1)
+    begun = perf_counter()
+    model._initialize(X, np.eye(n_components, dtype=X.dtype)[nearest])
+    rows, seconds = [], perf_counter() - begun
+    for i in range(passes):
+        begun = perf_counter()
+        model._m_step(X, model._e_step(X)[1])
+        seconds += perf_counter() - begun
+        score = float(model.score(X_test))
+        rows.append({"passes": i + 1, "seconds": seconds, "score": score})
+    return rows
+
+
+def mixture_start(corpus, n_topics, method, *, options=None, passes=10, seed=0):
+    """Score what a few passes make of one start of a mixture.
+
+    Parameters
+    ----------
+    corpus : str
+        As for :func:`corpora.rows`.
+    n_topics : int
+        Number of components.
+    method : str
+        The start, `init_params`.
+    options : dict, default=None
+        Options of SparseMixture.
+    passes, seed : int
+        Passes over the data, and the seed.
+
+    Returns
+    -------
+    result : dict
+        Held-out log-likelihood a row, and seconds of CPU of the fit and of finding its start.
+    """
+    from sklearn_sparsepost import SparseMixture
+    from sklearn_sparsepost._run.dispatch import Corpus
+    from sklearn_sparsepost._starts.rows import first_responsibilities
+
+    X, X_test = corpora.rows(corpus)
+    params = {"random_state": seed, "init_params": method, "n_jobs": 1, "tol": 0, **(options or {})}
+    data, rng = Corpus(X, X.dtype, 1), np.random.default_rng(seed)
+    seconds = []
+    for step in ("start", "start", "fit"):  # the first warms up
+        begun = process_time()
+        if step == "start":
+            first_responsibilities(data, n_topics, method, None, "full", rng)
+        else:
+            model = SparseMixture(n_topics, max_iter=passes, **params).fit(X)
+        seconds.append(process_time() - begun)
+    return {"score": model.score(X_test), "start_seconds": seconds[1], "seconds": seconds[2]}
+
+
+def patches_by_image(corpus, n_topics, method, *, n_each=500, options=None, seed=0, threads=1):
+    """Train zero-mean Gaussians on patches of photographs, with weights for each or for all.
+
+    Parameters
+    ----------
+    corpus : str
+        Must be "bsds500".
+    n_topics : int
+        Number of components to begin with.
+    method : {"hdp", "mixture"}
+        SparseHDP with photographs as groups, or SparseMixture with a Dirichlet process.
+    n_each : int, default=500
+        Patches of each photograph.
+    options : dict, default=None
+        Of the estimator.
+    seed, threads : int
+        The seed, and workers.
+
+    Returns
+    -------
+    result : dict
+        Passes, seconds, components, and the log-likelihood of a patch of other photographs: given
+        four fifths of its photograph for "hdp".
+    """
+    from sklearn_sparsepost import SparseHDP, SparseMixture
+
+    assert corpus == "bsds500"
+    X, groups = corpora.patches_by_image("train", n_each)
+    X_test, groups_test = corpora.patches_by_image("val", n_each, seed=1)
+    options = {"assume_centered": True, "max_iter": 25, "tol": 0, **(options or {})}
+    options |= {"random_state": seed, "n_jobs": threads}
+    if method == "hdp":
+        model, beside = SparseHDP(n_topics, observation="gaussian", **options), {"groups": groups}
+        beside_test = {"groups": groups_test}
+    else:
+        kind = "dirichlet_process"
+        model = SparseMixture(n_topics, weight_concentration_prior_type=kind, **options)
+        beside, beside_test = {}, {}
+    begun = perf_counter()
+    model.fit(X, **beside)
+    row = {"passes": model.n_iter_, "seconds": perf_counter() - begun}
+    row["score"] = float(model.score(X_test, **beside_test))
+    row["n_topics"] = int(model.n_components_)
+    return {"checkpoints": [row], "n_samples": len(X), "peak_bytes": peers.peak_bytes()}
+
+
+def responsibilities(corpus, n_topics, method, *, n_samples, dtype, passes=5, threads=1):
+    """How far L-sparse responsibilities are from dense ones, the components being the same.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, n_samples, dtype, passes, threads
+        As for :func:`mixture`.
+
+    Returns
+    -------
+    result : dict
+        For each L half the sum of absolute differences, a mean over held-out patches: at most 1.
+    """
+    assert (corpus, method) == ("bsds500", "sparsepost")
+    from sklearn_sparsepost import SparseMixture
+
+    X = corpora.patches("train", n_samples).astype(dtype)
+    X_test = corpora.patches("val", 20_000).astype(dtype)
+    options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
+    mixture = SparseMixture(
+        n_topics, sparsity_level=None, n_jobs=threads, random_state=0, **options
+    )
+    dense = mixture.fit(X).predict_proba(X_test)
+    distance = {}
+    for level in (1, 2, 4, 8, 16, 32):
+        resp = mixture.set_params(sparsity_level=level).predict_proba(X_test)
+        distance[level] = float(0.5 * np.abs(resp - dense).sum(axis=1).mean())
+    return {"distance": distance}

@@ -1,0 +1,128 @@
+"""Measurements of samplers: their sweeps, starts, Pitman-Yor topics, Dirichlet processes."""
+
+PROCESS_DOCUMENTS = {"doc_topic_prior_type": "dirichlet_process", "doc_topic_prior": None}
+
+
+def samplers(quick=False):
+    """The measurements of samplers alone, as :func:`experiments` returns them."""
+    found = []
+
+    def add(key, corpus, n_topics, label, method="aliaslda", *, repeat=0, **spec):
+        key = f"{key}/{corpus}-{n_topics}/{label}" + (f"#{repeat}" if repeat else "")
+        spec = {"kind": "curve", "method": method, "score": "none", **spec}
+        found.append((key, {"corpus": corpus, "n_topics": n_topics, **spec}))
+
+    news, arxiv = ("kos", "kos") if quick else ("newsgroups20", "arxiv300k")
+    few, some, many = (10, 20, 40) if quick else (200, 800, 3200)
+
+    for k in (few, some, many):
+        for repeat in range(3):
+            # The others need many seconds a sweep with many topics.
+            once = () if k == many and repeat else ("sparse", "cycle", "dense")
+            for sampler in ("auto", "alias", *once):
+                spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
+                add("sweeps", news, k, sampler, **spec)
+            for method in ("tomotopy",) if repeat else ("tomotopy", "pyrmallet"):
+                if k < many:
+                    spec = {"budget": 1 if quick else 15, "repeat": repeat}
+                    add("sweeps", news, k, method, method, **spec)
+
+    # Does "auto" take the fastest?
+    for k in (4, 8) if quick else (4, 50, 400, 1600):
+        for repeat in range(3):
+            dense = ("dense",) if k < 400 else ()
+            for sampler in ("auto", "alias", "sparse", *dense):
+                spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
+                add("sweeps", news, k, sampler, **spec)
+
+    # A small corpus and few topics: all of them are weighed.
+    for repeat in range(0 if quick else 3):
+        add("sweeps", "kos", 50, "tomotopy", "tomotopy", budget=8, repeat=repeat)
+        add("sweeps", "kos", 50, "auto", passes=100, repeat=repeat)
+
+    for k in (few, some):
+        for repeat in range(3):
+            for threads in (1, 2):
+                spec = {"threads": threads, "repeat": repeat, "passes": 24}
+                add("sweep threads", news, k, f"{threads}", **spec)
+
+    # Li et al. 2014 show the time of a sweep over topics and over the size of the corpus.
+    for sampler in ("alias", "sparse"):
+        spec = {"options": {"sampler": sampler}, "passes": 5}
+        for k in (8, 16) if quick else (256, 512, 1024, 2048, 4096):
+            add("over topics", news, k, sampler, **spec)
+        for share in (32, 8, 2):
+            add(
+                "over size",
+                arxiv,
+                few if quick else 1000,
+                f"{sampler} 1:{share}",
+                share=share,
+                **spec,
+            )
+
+    budget = 2 if quick else 30
+    for label, options in (
+        ("random", {"init": "random"}),
+        ("k-means++", {}),
+        ("anchor", {"init": "anchor"}),
+        ("array", {"init_passes": 3}),
+    ):
+        add("starts", news, few, label, options=options, budget=budget, score="every")
+
+    for sampler in ("auto", "alias", "sparse", "cycle", "dense"):
+        options = {"sampler": sampler}
+        add("samplers", news, few, sampler, options=options, budget=budget, score="every")
+
+    k = few if quick else 1000
+    spec = {"options": {"max_iter": 20}, "threads": 2, "passes": 20}
+    add("arxiv", arxiv, k, "AliasLDA", **{**spec, "score": "last"})
+    add("arxiv", arxiv, k, "AliasLDA memory", **spec)
+    return found
+
+
+def power_laws(quick=False):
+    """The measurements of topics from Pitman-Yor processes, as :func:`experiments` returns them."""
+    found = []
+    process = {"topic_word_prior_type": "pitman_yor"}
+    models = (
+        ("LDA", {"doc_topic_prior": "auto"}),
+        ("LDA, learned words", {"doc_topic_prior": "auto", "topic_word_prior": "auto"}),
+        ("Pitman-Yor", {"doc_topic_prior": "auto", **process}),
+        ("Dirichlet process", {"doc_topic_prior": "auto", "discount": 0.0, **process}),
+    )
+    plan = [("newsgroups20", 200), ("nips", 200), ("kos", 50), ("ohsumed", 100)]
+    for corpus, k in [("kos", 20)] if quick else plan:
+        for label, options in models:
+            spec = {"kind": "curve", "method": "aliaslda", "options": options}
+            spec |= {"corpus": corpus, "n_topics": k, "budget": 2 if quick else 45}
+            found.append((f"power laws/{corpus}-{k}/{label}", spec))
+    for k in (20,) if quick else (200, 1000):
+        corpus = "kos" if quick else "newsgroups20"
+        for repeat in range(3):
+            for label, options in (("LDA", {}), ("Pitman-Yor", process)):
+                for threads in (1, 2):
+                    key = f"power law sweeps/{corpus}-{k}/{label}, {threads} threads"
+                    spec = {"kind": "curve", "method": "aliaslda", "options": options}
+                    spec |= {"threads": threads, "passes": 10, "score": "none"}
+                    key += f"#{repeat}" if repeat else ""
+                    found.append((key, {"corpus": corpus, "n_topics": k, **spec}))
+    return found
+
+
+def process_sweeps(quick=False):
+    """The measurements of a sweep with Dirichlet processes over documents, and without."""
+    found = []
+    corpus = "kos" if quick else "newsgroups20"
+    for k in (20,) if quick else (200, 1000):
+        for repeat in range(1 if quick else 3):
+            for label, options, threads in (
+                ("LDA", {}, 1),
+                ("HDP, sampled", PROCESS_DOCUMENTS, 1),
+                ("HDP, sampled, 2 threads", PROCESS_DOCUMENTS, 2),
+            ):
+                spec = {"kind": "curve", "method": "aliaslda", "options": options, "corpus": corpus}
+                spec |= {"n_topics": k, "passes": 10, "score": "none", "threads": threads}
+                key = f"process sweeps/{corpus}-{k}/{label}"
+                found.append((f"{key}#{repeat}" if repeat else key, spec))
+    return found

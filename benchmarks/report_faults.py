@@ -1,0 +1,55 @@
+"""Tables of what is left of fits after faults at random moments."""
+
+# What happens, and of what all promises are that are counted.
+FAULTS = {
+    "checkpoint": ("SIGKILL, checkpoints", ("same bytes",)),
+    "full disk": ("full disk", ("one clear error", "checkpoint intact", "same bytes")),
+    "interrupt": ("SIGINT", ("whole passes", "goes on")),
+    "dask": ("SIGKILL of a Dask worker", ("same bytes",)),
+    "loky": ("SIGKILL of a joblib worker", ("one clear error", "same bytes")),
+}
+
+
+def fault_tables(runs, table):
+    """Tables of the experiment `faults`.
+
+    Parameters
+    ----------
+    runs : dict
+        Results by key.
+    table : callable
+        Makes a table of a title, a note, names of columns and rows.
+
+    Returns
+    -------
+    tables : list
+        Those for which there are results.
+    """
+    found = {}
+    for key, run in runs.items():
+        if key.startswith("faults/") and "error" not in run:
+            spec = run["spec"]
+            found.setdefault((spec["fault"], spec["estimator"]), []).append(run)
+    rows = []
+    for fault, (what, promises) in FAULTS.items():
+        for (of, estimator), parts in found.items():
+            if of == fault:
+                n_faults = sum(part["faults"] for part in parts)
+                kept = min(sum(part[promise] for part in parts) for promise in promises)
+                waits = [part["longest wait"] for part in parts if "longest wait" in part]
+                wait = f"{max(waits):.2f} s" if waits else ""
+                rows.append([what, estimator, f"{n_faults:,}", f"{n_faults - kept:,}", wait])
+    note = (
+        "Faults at random moments of fits of part of a second, dealt in turn to the learning "
+        "methods, local steps and samplers of each estimator; lost is a fault after which a "
+        "promise of this page did not hold. SIGKILL, checkpoints: another process goes on from "
+        "the file, or from nothing if there is none yet, and has the bytes of a fit that was not "
+        "disturbed. Full disk: while a checkpoint is written, after a random part of it; one "
+        "error, the last checkpoint intact, and both it and the estimator go on to the same "
+        "bytes. SIGINT: the bytes of the last whole pass, or of the estimator as it was; the wait "
+        "is from the signal to the end of the call. SIGKILL of one of two workers of Dask: the "
+        "fit goes on to the same bytes; of joblib: one error, and the estimator does so with "
+        "``warm_start=True``."
+    )
+    header = ["what happens", "estimator", "moments", "lost", "longest wait"]
+    return [table("Faults during fits", note, header, rows)] * bool(rows)
