@@ -33,28 +33,29 @@ class _Ends:
             self.times.append(perf_counter())
 
 
-def _counted(blocks_type, sent):
+def _counted(sent):
     """Have blocks count the bytes of what goes to each worker, and of what comes back from all."""
+    from sklearn_sparsepost._run import cluster, collections
     from sklearn_sparsepost._run.shipping import Shipped
 
-    submitted, total = blocks_type._submitted, blocks_type.total
+    submitted, in_one = cluster._submitted, cluster.in_one
     held = {"waited": 0.0}
 
-    def counting(self, function, tasks, shared):
+    def counting(client, function, tasks, shared, read):
         sent["to each worker"] += len(pickle.dumps(Shipped(shared), 5))
         sent["globals"] = max(sent["globals"], len(pickle.dumps(shared, 5)))
         sent["tasks"] += len(tasks)
-        return submitted(self, function, tasks, shared)
+        return submitted(client, function, tasks, shared, read)
 
-    def counting_total(self, function, tasks, shared, join):
+    def counting_total(client, function, tasks, shared, read, join):
         began = perf_counter()
-        result = total(self, function, tasks, shared, join)
+        result = in_one(client, function, tasks, shared, read, join)
         held["waited"] += perf_counter() - began
         sent["back"] += len(pickle.dumps(Shipped(result), 5))
         held["result"] = result
         return result
 
-    blocks_type._submitted, blocks_type.total = counting, counting_total
+    cluster._submitted, collections.in_one = counting, counting_total
     return held
 
 
@@ -159,11 +160,9 @@ def cluster(
 
 def _bytes_of(model, X_there, X, client):
     """Bytes of one pass after the first, what statistics are kept, and seconds of the pieces."""
-    from sklearn_sparsepost._run.collections import Blocks
-
     model.set_callbacks().set_params(warm_start=True, max_iter=1).fit(X_there)
     sent = dict.fromkeys(("to each worker", "globals", "back", "tasks"), 0)
-    held = _counted(Blocks, sent)
+    held = _counted(sent)
     client.run(_watch_results)
     ends = _Ends()
     model.set_callbacks(ends).fit(X_there)

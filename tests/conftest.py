@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # read when OpenMP is loaded
@@ -50,6 +51,27 @@ def judge():
     finally:
         sys.path.remove(str(folder))
     return heldout
+
+
+@pytest.fixture(scope="session")
+def local_cluster():
+    """A context manager: the client of a Dask cluster on this machine; or a skip."""
+    distributed = pytest.importorskip("distributed", reason="needs the tests extra")
+
+    @contextmanager
+    def started(n_workers=2, n_threads=1, *, processes=True, default=False):
+        with (
+            distributed.LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=n_threads,
+                processes=processes,
+                dashboard_address=":0",  # any port: another test may have a cluster, too
+            ) as cluster,
+            distributed.Client(cluster, set_as_default=default) as client,
+        ):
+            yield client
+
+    return started
 
 
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])

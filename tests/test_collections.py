@@ -1,7 +1,7 @@
 """Data in Dask arrays: the same bytes wherever the blocks are and whatever becomes of workers."""
 
 import pickle
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -66,31 +66,17 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(chunking, "DENSE_CHUNK_ROWS", 40)
 
 
-@contextmanager
-def cluster_of(n_workers, n_threads=1, processes=False):
-    with (
-        distributed.LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=n_threads,
-            processes=processes,
-            dashboard_address=":0",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
 @pytest.fixture(scope="module")
-def threads_cluster():
+def threads_cluster(local_cluster):
     """A cluster of one worker with two threads, in this process."""
-    with cluster_of(1, 2) as client:
+    with local_cluster(1, 2, processes=False) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def process_cluster():
+def process_cluster(local_cluster):
     """A cluster of two processes."""
-    with cluster_of(2, processes=True) as client:
+    with local_cluster() as client:
         yield client
 
 
@@ -300,10 +286,10 @@ def test_all_workers_may_die(tmp_path, monkeypatch, process_cluster):
     assert seen(estimator.set_params(max_iter=3, warm_start=False)) == whole
 
 
-def test_a_cluster_that_is_gone():
+def test_a_cluster_that_is_gone(local_cluster):
     X = data_of("LDA")
     estimator = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
-    with cluster_of(1) as client:
+    with local_cluster(1, processes=False) as client:
         with client.as_current():
             held = X.persist()
             estimator.fit(held)

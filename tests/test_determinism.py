@@ -168,15 +168,9 @@ def test_processes(name, want):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed", reason="needs the tests extra")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
-        yield cluster
+def cluster(local_cluster):
+    with local_cluster(default=True) as client:
+        yield client
 
 
 @pytest.mark.parametrize("name", [*LDAS, *MIXTURES, "auto, scalar prior"])

@@ -17,7 +17,7 @@ from sklearn.base import clone
 import sklearn_sparsepost
 from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
-from sklearn_sparsepost._run.collections import sent_to_workers
+from sklearn_sparsepost._run.cluster import sent_to_workers
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.callbacks import EarlyStopping
@@ -513,18 +513,14 @@ def once_deadly_step(deadly):
 
 
 @pytest.fixture(scope="module")
-def dask():
+def dask(local_cluster):
     """A cluster of two processes, which every joblib call goes to while it is entered."""
-    distributed = pytest.importorskip("distributed", reason="needs the tests extra")
     import dask
 
     with (
         # By default workers try to reach a dead one for 30 seconds.
         dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
+        local_cluster(default=True) as client,
     ):
 
         def entered():

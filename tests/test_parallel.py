@@ -129,16 +129,9 @@ def test_same_bytes_for_processes(X, small_chunks):
             assert fit(X, "memoized", n_jobs) == want
 
 
-def test_same_bytes_on_a_dask_cluster(X, small_chunks):
-    distributed = pytest.importorskip("distributed", reason="needs the tests extra")
+def test_same_bytes_on_a_dask_cluster(X, small_chunks, local_cluster):
     want = fit(X, "memoized", 1)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
+    with local_cluster(default=True), joblib.parallel_config(backend="dask"):
         assert fit(X, "memoized", None) == want
         assert fit(X, "memoized", 3) == want
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_sparsepost._run.collections import in_tree
+from sklearn_sparsepost._run.cluster import in_tree
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._suffstats import SuffStats, sum_of_chunks
 from sklearn_sparsepost._tables import SparseTable

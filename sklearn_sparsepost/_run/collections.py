@@ -15,9 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
-from sklearn_sparsepost._run.dispatch import ATTEMPTS, Corpus, told_of_lost_workers
-from sklearn_sparsepost._run.shipping import Shipped
-from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
+from sklearn_sparsepost._run.cluster import in_one, in_order, in_tree
+from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
 
 # What Dask raises if a cluster, or what only it has held, is gone.
 CLUSTER_LOST = {
@@ -294,49 +293,10 @@ class Blocks:
             return
         left = deque(tasks)
         with _told_of_lost_cluster(lambda: f"chunks of block {left[0][0]} of X"):
-            for attempt in range(ATTEMPTS):
-                try:
-                    for result in self._sent(function, list(left), shared):
-                        left.popleft()
-                        yield result
-                        del result
-                    return
-                except Exception as error:
-                    self._may_be_sent_again(error, attempt)
-
-    def _may_be_sent_again(self, error, attempt):
-        """Raise an error, but for one: what all are given may go with a worker."""
-        lost = type(error).__name__ in {"FutureCancelledError", "FuturesCancelledError"}
-        if not lost or attempt == ATTEMPTS - 1 or self.client.status != "running":
-            raise error
-
-    def _submitted(self, function, tasks, shared):
-        """Futures of tasks, each submitted when it is asked for."""
-        client = self.client
-        shared = sent_to_workers(client, Shipped(shared))
-        holders = client.who_has(self.parts)
-        for block, given in tasks:
-            part = self.parts[block]
-            place = {"workers": list(holders.get(part.key, ())) or None}
-            if place["workers"]:  # while they live
-                place["allow_other_workers"] = True
-            yield client.submit(_on_worker, function, part, shared, given, pure=False, **place)
-
-    def _sent(self, function, tasks, shared):
-        """Results of the tasks of :meth:`work`, made by the workers."""
-        futures = deque(self._submitted(function, tasks, shared))
-        try:
-            while futures:
-                yield futures.popleft().result().value
-        finally:
-            if self.client.status == "running":
-                self.client.cancel(list(futures))
+            yield from in_order(self.client, function, left, shared, self._reader())
 
     def total(self, function, tasks, shared, join):
         """Make ``function(block, shared, *given)`` where each block is, and sum up the results.
-
-        They are joined in a tree, neighbours first, whose form follows from the number of tasks
-        alone: where the results are, so that the last sum comes back and no other.
 
         Parameters
         ----------
@@ -348,110 +308,27 @@ class Blocks:
         Returns
         -------
         total : object
-            The sum.
+            The sum, of which nothing but itself has travelled to the client.
         """
         if self.client is None:
             return in_tree(self.work(function, tasks, shared), join)
         with _told_of_lost_cluster():
-            for attempt in range(ATTEMPTS):
-                try:
-                    return self._total_sent(function, tasks, shared, join)
-                except Exception as error:
-                    self._may_be_sent_again(error, attempt)
+            return in_one(self.client, function, tasks, shared, self._reader(), join)
 
-    def _total_sent(self, function, tasks, shared, join):
-        client = self.client
+    def _reader(self):
+        """What says of a task which block it is of, what it is given, and who holds the block."""
+        holders = self.client.who_has(self.parts)
 
-        def joined(*pair):
-            return client.submit(_joined, join, *pair, pure=False)
+        def read(task):
+            block, given = task
+            part = self.parts[block]
+            return part, given, list(holders.get(part.key, ()))
 
-        # Nothing else is held here, so that what has been joined is let go, and all with the total.
-        total = in_tree(self._submitted(function, tasks, shared), joined)
-        try:
-            return total.result().value
-        finally:
-            if client.status == "running":
-                client.cancel([total])
-
-
-def sent_to_workers(client, value):
-    """Have a value at hand for the workers of a Dask cluster, whichever of them die.
-
-    It is a task, which the scheduler can have made again, and each worker fetches it once. A value
-    that is scattered is lost with its worker; and where one dies while a value is broadcast, the
-    scheduler tries forever.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Of the cluster.
-    value : object
-        What is sent; picklable.
-
-    Returns
-    -------
-    value : distributed.Future
-        To be an argument of tasks.
-    """
-    import dask
-
-    # Dask warns of large values in tasks, which stay with the scheduler: here for a batch.
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-        return client.submit(_itself, value, pure=False)
-
-
-def _itself(value):
-    return value
-
-
-def in_tree(parts, join):
-    """Join neighbours, then neighbours of these, and so on, holding no more than there must be.
-
-    Parameters
-    ----------
-    parts : iterable
-        At least one.
-    join : callable
-        Of two.
-
-    Returns
-    -------
-    total : object
-        Of all.
-    """
-    held = []
-    for part in parts:
-        size, total = 1, part
-        del part
-        while held and held[-1][0] == size:
-            size, total = 2 * size, join(held.pop()[1], total)
-        held.append((size, total))
-    total = held.pop()[1]
-    while held:
-        total = join(held.pop()[1], total)
-    return total
+        return read
 
 
 def _on_part(part, shared, function, *beside):
     return function(part, *shared, *beside)
-
-
-def _on_worker(function, part, shared, given):
-    """Make a step on a worker, with the threads that one of its own has."""
-    from distributed import get_worker
-
-    n_threads = max(1, most_threads() // get_worker().state.nthreads)
-    with settled_threads(n_threads), single_blas():
-        return Shipped(function(part, shared.value, *given))
-
-
-def _joined(join, first, second):
-    """Join what two tasks have found."""
-    return _on_worker(_join_parts, None, Shipped(join), (first.value, second.value))
-
-
-def _join_parts(_, join, first, second):
-    return join(first, second)
 
 
 def _step_on(part, shared, step, first, read, key, start):

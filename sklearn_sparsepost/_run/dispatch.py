@@ -19,6 +19,7 @@ from sklearn_sparsepost._run.chunks import (
     split_units,
     unit_pointer,
 )
+from sklearn_sparsepost._run.cluster import in_order
 from sklearn_sparsepost._run.threads import (
     local_threads,
     settled_threads,
@@ -28,8 +29,6 @@ from sklearn_sparsepost._run.threads import (
 
 # Chunks a worker that are handed out together: results of no more than these wait to be summed.
 CHUNKS_AHEAD = 8
-# How often a value is sent before what is lost with workers is an error.
-ATTEMPTS = 3
 # What joblib's backends raise if a worker is no more; not all of them are installed.
 WORKER_LOST = {"TerminatedWorkerError", "BrokenProcessPool", "KilledWorker", "FutureCancelledError"}
 # And if the scheduler of its Dask backend is gone.
@@ -199,11 +198,19 @@ class Corpus:
         backend = get_active_backend(prefer="threads")[0]
         streams = getattr(backend, "supports_return_generator", False)
         options = {"return_as": "generator"} if streams else {}
-        if hasattr(backend, "client"):
-            globals_ = _scattered(backend.client, globals_)
-        n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
         # Some chunks a worker at a time, so that results do not pile up before they are summed.
         ahead = CHUNKS_AHEAD * n_workers
+        if hasattr(backend, "client"):
+            tasks = deque(zip(chunks, starts, strict=True))
+
+            def read(task):
+                [chunk] = self._read(*([part] for part in task))
+                return chunk, (step, key), None
+
+            with told_of_lost_workers(lambda: _rows_of([runs for runs, _ in tasks])):
+                yield from in_order(backend.client, _step_on, tasks, globals_, read, ahead)
+            return
+        n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
         # BLAS is held here, too, or it would be let go and caught again between chunks.
         with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel:
             for first in range(0, len(chunks), ahead):
@@ -256,15 +263,8 @@ class Corpus:
             yield chunk
 
 
-def _scattered(client, value):
-    """Send a value to all workers of a Dask cluster, as one may die."""
-    with told_of_lost_workers(lambda: "chunks of X", {"KeyError"}):
-        for attempt in range(ATTEMPTS):
-            try:
-                return client.scatter(value, broadcast=True, hash=False)
-            except KeyError:  # of a worker that has died meanwhile
-                if attempt == ATTEMPTS - 1:
-                    raise
+def _step_on(chunk, globals_, step, key):
+    return step(chunk, globals_, key)
 
 
 def _rows_of(chunks):

@@ -1,0 +1,197 @@
+"""Tasks on the workers of a Dask cluster, whichever of them die.
+
+Nothing is scattered: data are arguments of tasks, which the scheduler can have made again anywhere.
+What is scattered is lost with its worker, and where one dies while a value is broadcast, the
+scheduler tries forever.
+"""
+
+from collections import deque
+from itertools import islice
+
+from sklearn_sparsepost._run.shipping import Shipped
+from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
+
+# How often tasks are sent before what is lost with workers is an error.
+ATTEMPTS = 3
+# What Dask raises if a value is lost that tasks were given.
+VALUE_LOST = {"FutureCancelledError", "FuturesCancelledError"}
+
+
+def in_order(client, function, tasks, shared, read, ahead=None):
+    """Make ``function(part, shared, *given)`` on workers, results in order.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    function : callable
+        Pure and picklable.
+    tasks : deque
+        What is to be done; a task leaves it when its result is yielded.
+    shared : object
+        What all are given: sent once to each worker.
+    read : callable
+        ``read(task)`` returns the task's `part`, a value or a future, what it is given beside it,
+        a tuple, and the workers that hold the part, if any; called when the task is sent.
+    ahead : int, default=None
+        How many tasks may be sent whose results were not yielded; all by default.
+
+    Yields
+    ------
+    result : object
+        What `function` returned.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            for result in _made(client, function, list(tasks), shared, read, ahead):
+                tasks.popleft()
+                yield result
+                del result  # or it would be held beside the next
+            return
+        except Exception as error:
+            _raise_unless_lost(client, error, attempt)
+
+
+def in_one(client, function, tasks, shared, read, join):
+    """Make ``function(part, shared, *given)`` on workers, and sum up the results there.
+
+    They are joined in a tree, neighbours first, whose form follows from the number of tasks alone:
+    where the results are, so that the last sum comes back and no other.
+
+    Parameters
+    ----------
+    client, function, tasks, shared, read
+        As for :func:`in_order`; no task leaves.
+    join : callable
+        ``join(result, next_result)``; picklable, and writes to neither.
+
+    Returns
+    -------
+    total : object
+        The sum.
+    """
+
+    def joined(*pair):
+        return client.submit(_joined, join, *pair, pure=False)
+
+    for attempt in range(ATTEMPTS):
+        try:
+            # Nothing else is held here, so that what has been joined is let go.
+            total = in_tree(_submitted(client, function, tasks, shared, read), joined)
+            try:
+                return total.result().value
+            finally:
+                _cancel(client, [total])
+        except Exception as error:
+            _raise_unless_lost(client, error, attempt)
+
+
+def in_tree(parts, join):
+    """Join neighbours, then neighbours of these, and so on, holding no more than there must be.
+
+    Parameters
+    ----------
+    parts : iterable
+        At least one.
+    join : callable
+        Of two.
+
+    Returns
+    -------
+    total : object
+        Of all.
+    """
+    held = []
+    for part in parts:
+        size, total = 1, part
+        del part
+        while held and held[-1][0] == size:
+            size, total = 2 * size, join(held.pop()[1], total)
+        held.append((size, total))
+    total = held.pop()[1]
+    while held:
+        total = join(held.pop()[1], total)
+    return total
+
+
+def _made(client, function, tasks, shared, read, ahead):
+    """Results of tasks, made by the workers."""
+    submitted = _submitted(client, function, tasks, shared, read)
+    futures = deque(islice(submitted, ahead))
+    try:
+        while futures:
+            result = futures.popleft().result().value
+            futures.extend(islice(submitted, 1))
+            yield result
+            del result
+    finally:
+        _cancel(client, list(futures))
+
+
+def _submitted(client, function, tasks, shared, read):
+    """Futures of tasks, each submitted when it is asked for."""
+    shared = sent_to_workers(client, Shipped(shared))
+    for task in tasks:
+        part, given, holders = read(task)
+        place = {"workers": holders, "allow_other_workers": True} if holders else {}
+        yield _submit(client, _on_worker, function, part, shared, given, **place)
+
+
+def sent_to_workers(client, value):
+    """Have a value at hand for the workers: a task of its own, so that each fetches it once.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    value : object
+        What is sent; picklable.
+
+    Returns
+    -------
+    value : distributed.Future
+        To be an argument of tasks.
+    """
+    return _submit(client, _itself, value)
+
+
+def _submit(client, function, *given, **place):
+    import dask
+
+    # Dask warns of large values in tasks, which stay with the scheduler: here for a batch.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        return client.submit(function, *given, pure=False, **place)
+
+
+def _itself(value):
+    return value
+
+
+def _on_worker(function, part, shared, given):
+    """Make a step on a worker, with the threads that one of its own has."""
+    from distributed import get_worker
+
+    n_threads = max(1, most_threads() // get_worker().state.nthreads)
+    with settled_threads(n_threads), single_blas():
+        return Shipped(function(part, shared.value, *given))
+
+
+def _joined(join, first, second):
+    """Join what two tasks have found."""
+    return _on_worker(_join_parts, None, Shipped(join), (first.value, second.value))
+
+
+def _join_parts(_, join, first, second):
+    return join(first, second)
+
+
+def _cancel(client, futures):
+    if client.status == "running":
+        client.cancel(futures)
+
+
+def _raise_unless_lost(client, error, attempt):
+    """Raise an error, but for one: what all are given may go with a worker."""
+    lost = type(error).__name__ in VALUE_LOST
+    if not lost or attempt == ATTEMPTS - 1 or client.status != "running":
+        raise error
