@@ -1,6 +1,7 @@
 """Data in Dask arrays: the same bytes wherever the blocks are and whatever becomes of workers."""
 
 import pickle
+from collections import deque
 from contextlib import nullcontext
 
 import numpy as np
@@ -24,6 +25,8 @@ from test_failures import (
 from sklearn_sparsepost import SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._run import chunks as chunking
+from sklearn_sparsepost._run import cluster as cluster_module
+from sklearn_sparsepost._run.cluster import in_order
 from sklearn_sparsepost._run.collections import blocks_of, corpus_of
 
 da = pytest.importorskip("dask.array", reason="needs the dask extra")
@@ -57,6 +60,10 @@ def data_of(name):
     if name.startswith("mixture"):
         return blocked(POINTS, POINT_CUTS)
     return blocked(COUNTS, COUNT_CUTS)
+
+
+def add(part, shared, more):
+    return part + shared + more
 
 
 @pytest.fixture(autouse=True)
@@ -284,6 +291,43 @@ def test_all_workers_may_die(tmp_path, monkeypatch, process_cluster):
     deadly.unlink()
     estimator.set_callbacks().set_params(max_iter=1).fit(X)  # here, as well as anywhere
     assert seen(estimator.set_params(max_iter=3, warm_start=False)) == whole
+
+
+def test_tasks_are_sent_as_results_are_taken(threads_cluster):
+    tasks, read = deque(range(10)), []
+
+    def reader(task):
+        read.append(task)
+        return task, (1,), None
+
+    results = in_order(threads_cluster, add, tasks, 5, reader, ahead=3)
+    assert next(results) == 6
+    assert read == [0, 1, 2, 3] and list(tasks) == [*range(1, 10)]
+    assert list(results) == [*range(7, 16)] and not tasks
+
+
+@pytest.mark.parametrize("n_losses, n_made", [(1, 9), (3, 6)])
+def test_tasks_whose_globals_are_lost_are_sent_again(
+    n_losses, n_made, threads_cluster, monkeypatch
+):
+    class FutureCancelledError(Exception):
+        """As Dask's, by its name."""
+
+    tasks, found, made, losses = deque(range(9)), [], cluster_module._made, []
+
+    def losing(*given):
+        for n, result in enumerate(made(*given)):
+            if n == 2 and len(losses) < n_losses:
+                losses.append(n)
+                raise FutureCancelledError
+            yield result
+
+    monkeypatch.setattr(cluster_module, "_made", losing)
+    with nullcontext() if n_made == 9 else pytest.raises(FutureCancelledError):
+        for result in in_order(threads_cluster, add, tasks, 5, lambda n: (n, (0,), None)):
+            found.append(result)
+    assert found == [*range(5, 5 + n_made)]
+    assert list(tasks) == [*range(n_made, 9)]
 
 
 def test_a_cluster_that_is_gone(local_cluster):

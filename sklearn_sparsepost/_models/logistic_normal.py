@@ -12,18 +12,21 @@ the paper (section 3.3) kappa is strength + K - 1, W is strength * covariance, a
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dsyrk
 from scipy.special import logsumexp, softmax
 
 from sklearn_sparsepost._kernels import _logit_documents as kernels
 from sklearn_sparsepost._models.inference import active_only
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.streams import LEFT_TO_RIGHT, LOGIT_PRIOR, keyed_generator
-from sklearn_sparsepost._run.threads import map_slices, single_blas, threads_for
+from sklearn_sparsepost._run.threads import single_blas, threads_for
 
 # Pseudo-documents of the prior for each document, if nobody says how many (paper 003, section 5).
 SHARE = 0.01
 # Logits that are turned to double precision at a time.
 BLOCK = 1 << 22
+# And those that stay in a core's cache while their products are summed.
+CACHED = 1 << 15
 # What a draw of a component costs, in multiplications.
 WORK_A_LOGIT = 50
 # Sweeps over a document whose weights are inferred: before any is kept, and those that are.
@@ -188,6 +191,21 @@ def in_blocks(logits):
         yield span, logits[span].astype(np.float64)
 
 
+def _moments(logits, centre):
+    """Mean of rows of logits, and their scatter about it, in one pass about a point nearby."""
+    D, K = logits.shape
+    total, scatter = np.zeros(K), np.zeros((K, K), order="F")
+    step = max(1, CACHED // K)
+    held = np.empty((min(step, D), K))
+    for first in range(0, D, step):
+        rows = logits[first : first + step]
+        away = np.subtract(rows, centre, out=held[: len(rows)])
+        total += away.sum(axis=0)
+        scatter = dsyrk(1.0, away.T, 1.0, scatter, lower=1, overwrite_c=1)
+    scatter += np.tril(scatter, -1).T
+    return centre + total / D, scatter - np.outer(total, total) / D
+
+
 class FullCovariance:
     """Any Sigma, with an inverse Wishart prior."""
 
@@ -197,12 +215,7 @@ class FullCovariance:
         """Mean, root of W' and degrees of freedom of the conditional distribution (Eq. 3)."""
         D, K = logits.shape
         prior = prior.for_documents(D)
-        mean = sum(block.sum(axis=0) for _, block in in_blocks(logits)) / D
-        scatter = np.zeros((K, K))
-        for _, block in in_blocks(logits):
-            away = block - mean
-            parts = map_slices(lambda part, away=away: away.T @ away[:, part], K)
-            scatter += np.concatenate(parts, axis=1)
+        mean, scatter = _moments(logits, prior.mean)
         shift = mean - prior.mean
         n = prior.mean_strength + D
         scatter += prior.strength * prior.matrix
