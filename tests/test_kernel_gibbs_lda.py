@@ -8,7 +8,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln
 from scipy.stats import chisquare
+from sklearn.base import clone
 
+from sklearn_sparsepost import AliasLDA
 from sklearn_sparsepost._kernels import gibbs_lda as kernels
 from sklearn_sparsepost._run import threads
 from sklearn_sparsepost._sampling import lda
@@ -373,6 +375,28 @@ def test_same_bytes_for_any_number_of_threads(corpus, blocks, monkeypatch, sampl
                 sweep(state)
         want = state.z.tobytes() if want is None else want
         assert state.z.tobytes() == want
+
+
+@pytest.mark.parametrize("sampler", ["sparse", "alias"])
+@pytest.mark.parametrize("prior", ["dirichlet", "pitman_yor"])
+@pytest.mark.parametrize("n_components", [5, 40])
+def test_gathers_change_no_byte(corpus, prior, sampler, n_components):
+    lda = AliasLDA(
+        n_components,
+        sampler=sampler,
+        topic_word_prior_type=prior,
+        init="random",
+        max_iter=4,
+        random_state=0,
+    )
+    before, found = kernels.gathers_are_used(), []
+    try:
+        for wanted in (True, False):
+            assert kernels.gathers_are_used(wanted) is wanted
+            found.append(clone(lda).fit(corpus).components_.tobytes())
+    finally:
+        kernels.gathers_are_used(before)
+    assert found[0] == found[1]
 
 
 def test_words_and_documents_are_dealt_evenly():

@@ -24,7 +24,8 @@ cdef extern from *:
 
 
 cdef enum:
-    AHEAD = 4  # tokens by which words are asked for
+    AHEAD = 6  # tokens by which words are asked for
+    FETCHED = 3  # and by which their counts are
     MOST_FETCHED = 128  # of a dense row's first topics; after these the processor asks by itself
 
 
@@ -309,14 +310,14 @@ cdef inline void _visit(
         _enter(model, s, z, first, stop)
     else:
         _enter_given(s, logits)
-    _fetch(model, s, t, t.words + word[begin], z[begin])
-    if begin + 1 < end and word[begin + 1] != word[begin]:
-        _fetch(model, s, t, t.words + word[begin + 1], z[begin + 1])
+    for token in range(begin, min(begin + FETCHED, end)):
+        if token == begin or word[token] != word[token - 1]:
+            _fetch(model, s, t, t.words + word[token], z[token])
     for token in range(begin, end):
         if token + AHEAD < end:
             SPARSEPOST_PREFETCH(t.words + word[token + AHEAD])
-        if token + 2 < end and word[token + 2] != word[token + 1]:
-            _fetch(model, s, t, t.words + word[token + 2], z[token + 2])
+        if token + FETCHED < end and word[token + FETCHED] != word[token + FETCHED - 1]:
+            _fetch(model, s, t, t.words + word[token + FETCHED], z[token + FETCHED])
         if model_t is Dirichlet:
             _resample(model, s, t, t.words + word[token], z, token, first, stop)
         else:

@@ -23,7 +23,9 @@
 from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
-from sklearn_sparsepost._kernels._lanes cimport LANES, pick, run_up, weigh_counts, weigh_pairs
+from sklearn_sparsepost._kernels._lanes cimport (
+    LANES, pick, run_up, weigh_counts, weigh_list, weigh_pairs, weigh_seats,
+)
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 
 ctypedef fused topic_t:
@@ -296,18 +298,6 @@ cdef inline void _join_topic(model_t *model, Sampler *s, int k) noexcept nogil:
 # the topic `held`, which is weighed without it, ahead of all others. Nothing is written then but
 # for tokens that move.
 
-cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
-    """The entry where the running sum passes u, the last that weighs anything if none does."""
-    cdef int j, last = 0
-    for j in range(n):
-        if weight[j] > 0:
-            last = j
-            u -= weight[j]
-            if u < 0:
-                return j
-    return last
-
-
 cdef inline double _own(const Sampler *s, const Held *held) noexcept nogil:
     """What the topic of the token weighs in the document."""
     return s.n_doc[held.k] - s.unit + s.alpha[held.k]
@@ -342,24 +332,23 @@ cdef inline int _draw_listed(
     model_t *model, Sampler *s, const Table *t, const Word *word, Held *held
 ) noexcept nogil:
     """The three buckets of Yao, Mimno & McCallum (2009)."""
-    cdef int j, n = word.length, at = 0, old = held.k
+    cdef int n = word.length, old = held.k, at
     cdef const Entry *entry = t.pool + word.first
-    cdef float total = 0, own, x
+    cdef float own, total
+    cdef float running[LANES]
     cdef double u
-    for j in range(n):
-        x = _rise(model, t, word, j, entry[j].count) * s.both[entry[j].topic]
-        at = j if entry[j].topic == old else at
-        x = 0 if entry[j].topic == old else x
-        s.partial[j] = x
-        total += x
     if model_t is Dirichlet:
+        total = weigh_list(&entry.topic, NULL, s.both, n, old, s.partial, running, &at)
         held.rise = entry[at].count - 1
+    else:
+        total = weigh_seats(
+            &entry.topic, &t.cells[word.cells].join, s.both, n, old, s.partial, running, &at)
     own = <float>(held.rise * _own(s, held) * held.inverse)
     u = uniform_next(&s.stream) * (own + total + held.base * _rest(s, held)) - own
     if u < 0:
         return old
-    if u < total and n:
-        return entry[_walk(s.partial, n, u)].topic
+    if u < total:
+        return entry[pick(s.partial, n, running, u)].topic
     return _draw_smooth(s, held, (u - total) / held.base)
 
 
@@ -464,10 +453,10 @@ cdef inline double _weigh_listed(
     cdef int n = (s.n_listed + LANES - 1) // LANES
     cdef const int *count = t.dense + word.row * t.stride
     if model_t is Dirichlet:
-        weigh_counts(count, s.listed, s.own, n, old, s.partial)
+        return weigh_counts(count, s.listed, s.own, n, old, s.partial, running)
     else:
-        weigh_pairs(&t.cells[word.cells].join, s.listed, s.own, n, old, s.partial)
-    return run_up(s.partial, n, running)
+        return weigh_pairs(
+            &t.cells[word.cells].join, s.listed, s.own, n, old, s.partial, running)
 
 
 cdef inline int _draw_aliased(

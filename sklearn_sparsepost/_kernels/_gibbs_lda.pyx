@@ -21,7 +21,7 @@ from sklearn_sparsepost._kernels._gibbs_draws cimport (
     ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Entry, PitmanYor, Sampler, Table,
     Word, topic_t, _add, _count, _step,
 )
-from sklearn_sparsepost._kernels._lanes cimport LANES
+from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, use_gathers
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 
@@ -369,6 +369,26 @@ cdef class TokenCounts:
             for total, parts in ((n_topic, after_array), (n_tables, tables_array)):
                 np.asarray(total)[:] += parts.sum(axis=0) - n_groups * np.asarray(total)
             PyErr_CheckSignals()  # a sweep over a large corpus takes seconds
+
+
+def gathers_are_used(
+    wanted=None,  # IN
+):
+    """Whether draws gather what they weigh; by default where that is faster here, as measured.
+
+    Parameters
+    ----------
+    wanted : bool, default=None
+        Whether to gather from now on, where this build can; None to ask.
+    """
+    global _gathers
+    if wanted is not None:
+        use_gathers(wanted)
+        _gathers = bool(wanted)
+    return _gathers
+
+
+_gathers = bool(choose_gathers())
 
 
 def alias_table(

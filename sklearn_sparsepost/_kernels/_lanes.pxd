@@ -2,6 +2,10 @@
 
 Across lanes every sum is that of the lower half of some lanes and of what the upper half has run up
 to, so that the sums do not fall from lane to lane, and rise at none that is zero.
+
+What is weighed lies at places: one load a place, all of which wait for each other's lines together,
+or gathers, which some processors have slow since they were mended against leaks. Which of them a
+processor has faster is measured once; both make the same bits.
 """
 
 cdef enum:
@@ -10,18 +14,56 @@ cdef enum:
 
 cdef extern from *:
     """
+    /* The numbers that a place weighs, as `read` has them, times factors, 0 at one place. */
+    #define SPARSEPOST_LOADED(name, type, read)                                                   \
+        static inline void name(const type *value, const int *place, const float *factor,         \
+                                int n_rows, int without, float *weight) {                         \
+            for (int i = 0; i < 16 * n_rows; i += 4) {                                            \
+                const int *k = place + i;                                                         \
+                float a = read(k[0]), b = read(k[1]), c = read(k[2]), d = read(k[3]);             \
+                weight[i] = a * factor[i];                                                        \
+                weight[i + 1] = b * factor[i + 1];                                                \
+                weight[i + 2] = c * factor[i + 2];                                                \
+                weight[i + 3] = d * factor[i + 3];                                                \
+            }                                                                                     \
+            for (int i = 0; i < 16 * n_rows; i++)                                                 \
+                weight[i] = place[i] == without ? 0 : weight[i];                                  \
+        }
+    #define SPARSEPOST_COUNT(k) ((float)value[k])
+    #define SPARSEPOST_FIRST(k) value[2 * (k)]
+    SPARSEPOST_LOADED(sparsepost_loaded_counts, int, SPARSEPOST_COUNT)
+    SPARSEPOST_LOADED(sparsepost_loaded_pairs, float, SPARSEPOST_FIRST)
+
+    /* The same of a list of places and counts, and where that place is in it. */
+    #define SPARSEPOST_LISTED(name, type, read)                                                   \
+        static inline void name(const int *entry, const type *value, const float *factor, int n,  \
+                                int without, float *weight, int *at) {                            \
+            *at = 0;                                                                              \
+            for (int j = 0; j < n; j++) {                                                         \
+                int k = entry[2 * j];                                                             \
+                *at = k == without ? j : *at;                                                     \
+                float own = read(j) * factor[k];                                                  \
+                weight[j] = k == without ? 0 : own;                                               \
+            }                                                                                     \
+            for (int j = n; j < (n + 15) / 16 * 16; j++)                                          \
+                weight[j] = 0;                                                                    \
+        }
+    #define SPARSEPOST_OWN(j) ((float)entry[2 * (j) + 1])
+    SPARSEPOST_LISTED(sparsepost_loaded_list, void, SPARSEPOST_OWN)
+    SPARSEPOST_LISTED(sparsepost_loaded_seats, float, SPARSEPOST_FIRST)
+
     #if defined(__AVX512F__)
     #include <immintrin.h>
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    #endif
 
-    static inline float sparsepost_run_up(float *weight, int n_rows, float *running) {
+    static int sparsepost_gathers = 0;  /* whether these are faster */
+
+    static inline float sparsepost_across(__m512 v, float *running) {
         const __m512i three = _mm512_set_epi32(
             11, 11, 11, 11, 11, 11, 11, 11, 3, 3, 3, 3, 3, 3, 3, 3);
         const __m512i seven = _mm512_set1_epi32(7);
-        __m512 v = _mm512_setzero_ps();
-        for (int i = 0; i < n_rows; i++) {
-            v = _mm512_add_ps(v, _mm512_loadu_ps(weight + 16 * i));
-            _mm512_storeu_ps(weight + 16 * i, v);
-        }
         v = _mm512_mask_add_ps(v, 0xaaaa, v, _mm512_moveldup_ps(v));
         v = _mm512_mask_add_ps(v, 0xcccc, v, _mm512_permute_ps(v, 0x55));
         v = _mm512_mask_add_ps(v, 0xf0f0, v, _mm512_permutexvar_ps(three, v));
@@ -30,9 +72,117 @@ cdef extern from *:
         return running[15];
     }
 
+    static inline float sparsepost_run_up(float *weight, int n_rows, float *running) {
+        __m512 v = _mm512_setzero_ps();
+        for (int i = 0; i < n_rows; i++) {
+            v = _mm512_add_ps(v, _mm512_loadu_ps(weight + 16 * i));
+            _mm512_storeu_ps(weight + 16 * i, v);
+        }
+        return sparsepost_across(v, running);
+    }
+
     static inline int sparsepost_passed(const float *running, float x) {
         __m512 v = _mm512_loadu_ps(running);
         return _mm_popcnt_u32(_mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_LE_OQ));
+    }
+
+    /* Numbers of 32 bits that lie pair by pair: the first, or the second, of up to 16 pairs. */
+    static inline __m512i sparsepost_of_pairs(const void *pairs, int n, int second) {
+        const __m512i step = _mm512_set_epi32(
+            30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+        unsigned held = n < 16 ? (1u << 2 * n) - 1 : 0xffffffffu;
+        __m512i low = _mm512_maskz_loadu_epi32((__mmask16)held, pairs);
+        __m512i high = _mm512_maskz_loadu_epi32((__mmask16)(held >> 16), (const int *)pairs + 16);
+        __m512i at = _mm512_add_epi32(step, _mm512_set1_epi32(second));
+        return _mm512_permutex2var_epi32(low, at, high);
+    }
+
+    /* Masked, so that no compiler turns products and their sums into one rounding. */
+    #define SPARSEPOST_RUN(v, held, x, y)                                                         \
+        v = _mm512_add_ps(v, _mm512_maskz_mul_ps(held, x, y));                                    \
+        _mm512_storeu_ps(weight + 16 * i, v);
+
+    #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
+        static inline float name(const type *value, const int *place, const float *factor,        \
+                                 int n_rows, int without, float *weight, float *running) {        \
+            if (!sparsepost_gathers) {                                                            \
+                loaded(value, place, factor, n_rows, without, weight);                            \
+                return sparsepost_run_up(weight, n_rows, running);                                \
+            }                                                                                     \
+            const __m512i old = _mm512_set1_epi32(without);                                       \
+            __m512 v = _mm512_setzero_ps();                                                       \
+            for (int i = 0; i < n_rows; i++) {                                                    \
+                __m512i k = _mm512_loadu_si512(place + 16 * i);                                   \
+                __mmask16 held = _mm512_cmpneq_epi32_mask(k, old);                                \
+                SPARSEPOST_RUN(v, held, gathered(k), _mm512_loadu_ps(factor + 16 * i))            \
+            }                                                                                     \
+            return sparsepost_across(v, running);                                                 \
+        }
+    #define SPARSEPOST_COUNTS_AT(k) _mm512_cvtepi32_ps(_mm512_i32gather_epi32(k, value, 4))
+    #define SPARSEPOST_FIRSTS_AT(k) _mm512_i32gather_ps(k, value, 8)
+    SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int, SPARSEPOST_COUNTS_AT)
+    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float, SPARSEPOST_FIRSTS_AT)
+
+    #define SPARSEPOST_WEIGH_LIST(name, loaded, type, read)                                       \
+        static inline float name(const int *entry, const type *value, const float *factor, int n, \
+                                 int without, float *weight, float *running, int *at) {           \
+            if (!sparsepost_gathers) {                                                            \
+                loaded(entry, value, factor, n, without, weight, at);                             \
+                return sparsepost_run_up(weight, (n + 15) / 16, running);                         \
+            }                                                                                     \
+            const __m512i old = _mm512_set1_epi32(without);                                       \
+            __m512 v = _mm512_setzero_ps();                                                       \
+            *at = 0;                                                                              \
+            for (int i = 0; 16 * i < n; i++) {                                                    \
+                int left = n - 16 * i;                                                            \
+                __m512i k = sparsepost_of_pairs(entry + 32 * i, left, 0);                         \
+                __mmask16 held = left < 16 ? (1u << left) - 1 : 0xffffu;                          \
+                __mmask16 other = _mm512_mask_cmpneq_epi32_mask(held, k, old);                    \
+                *at = other != held ? 16 * i + _mm_popcnt_u32((held ^ other) - 1) : *at;          \
+                held = other;                                                                     \
+                SPARSEPOST_RUN(v, held, read, _mm512_i32gather_ps(k, factor, 4))                  \
+            }                                                                                     \
+            return sparsepost_across(v, running);                                                 \
+        }
+    #define SPARSEPOST_OWN_COUNTS \
+        _mm512_cvtepi32_ps(sparsepost_of_pairs(entry + 32 * i, left, 1))
+    #define SPARSEPOST_OWN_FIRSTS \
+        _mm512_castsi512_ps(sparsepost_of_pairs(value + 32 * i, left, 0))
+    SPARSEPOST_WEIGH_LIST(
+        sparsepost_weigh_list, sparsepost_loaded_list, void, SPARSEPOST_OWN_COUNTS)
+    SPARSEPOST_WEIGH_LIST(
+        sparsepost_weigh_seats, sparsepost_loaded_seats, float, SPARSEPOST_OWN_FIRSTS)
+
+    static inline unsigned long long sparsepost_cycles(int gathers, const int *value,
+                                                       const int *place, const float *factor) {
+        float weight[32], running[16];
+        volatile float total = 0;
+        unsigned long long began = __rdtsc();
+        sparsepost_gathers = gathers;
+        for (int i = 0; i < 64; i++)
+            total += sparsepost_weigh_counts(value, place, factor, 2, i, weight, running);
+        return __rdtsc() - began;
+    }
+
+    static inline int sparsepost_choose(void) {
+        int value[512], place[32];
+        float factor[32];
+        unsigned long long least[2] = {~0ull, ~0ull}, cycles;
+        for (int i = 0; i < 512; i++)
+            value[i] = i % 5;
+        for (int i = 0; i < 32; i++) {
+            place[i] = i * 37 % 512;
+            factor[i] = 1;
+        }
+        for (int i = 0; i < 40; i++) {
+            cycles = sparsepost_cycles(i % 2, value, place, factor);
+            least[i % 2] = cycles < least[i % 2] ? cycles : least[i % 2];
+        }
+        return sparsepost_gathers = least[1] < least[0];
+    }
+
+    static inline void sparsepost_use(int gathers) {
+        sparsepost_gathers = gathers;
     }
 
     #else
@@ -55,40 +205,56 @@ cdef extern from *:
             n += running[lane] <= x;
         return n;
     }
-    #endif
 
-    /* Plain loads that wait for each other's lines together: no gathers, which some processors have
-       slow since they were mended against leaks, and no branch before a load. */
-    #define SPARSEPOST_WEIGH(name, type, read)                                                    \
-        static inline void name(const type *value, const int *place, const float *factor,         \
-                                int n_rows, int without, float *weight) {                         \
-            for (int i = 0; i < 16 * n_rows; i += 4) {                                            \
-                const int *k = place + i;                                                         \
-                float a = read(k[0]), b = read(k[1]), c = read(k[2]), d = read(k[3]);             \
-                weight[i] = a * factor[i];                                                        \
-                weight[i + 1] = b * factor[i + 1];                                                \
-                weight[i + 2] = c * factor[i + 2];                                                \
-                weight[i + 3] = d * factor[i + 3];                                                \
-            }                                                                                     \
-            for (int i = 0; i < 16 * n_rows; i++)                                                 \
-                weight[i] = place[i] == without ? 0 : weight[i];                                  \
+    #define SPARSEPOST_WEIGH(name, loaded, type)                                                  \
+        static inline float name(const type *value, const int *place, const float *factor,        \
+                                 int n_rows, int without, float *weight, float *running) {        \
+            loaded(value, place, factor, n_rows, without, weight);                                \
+            return sparsepost_run_up(weight, n_rows, running);                                    \
         }
-    #define SPARSEPOST_COUNT(k) ((float)value[k])
-    #define SPARSEPOST_FIRST(k) value[2 * (k)]
-    SPARSEPOST_WEIGH(sparsepost_weigh_counts, int, SPARSEPOST_COUNT)
-    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, float, SPARSEPOST_FIRST)
+    #define SPARSEPOST_WEIGH_LIST(name, loaded, type)                                             \
+        static inline float name(const int *entry, const type *value, const float *factor, int n, \
+                                 int without, float *weight, float *running, int *at) {           \
+            loaded(entry, value, factor, n, without, weight, at);                                 \
+            return sparsepost_run_up(weight, (n + 15) / 16, running);                             \
+        }
+    SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int)
+    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float)
+    SPARSEPOST_WEIGH_LIST(sparsepost_weigh_list, sparsepost_loaded_list, void)
+    SPARSEPOST_WEIGH_LIST(sparsepost_weigh_seats, sparsepost_loaded_seats, float)
+
+    static inline int sparsepost_choose(void) {
+        return 0;
+    }
+
+    static inline void sparsepost_use(int gathers) {
+        (void)gathers;
+    }
+    #endif
     """
     # Replace weights by running sums down each lane, find those of the lanes, and all weights' sum.
     float run_up "sparsepost_run_up"(float *weight, int n_rows, float *running) noexcept nogil
     # How many running sums do not pass x.
     int _passed "sparsepost_passed"(const float *running, float x) noexcept nogil
-    # Counts, or first numbers of pairs, at some places times factors, without one place.
-    void weigh_counts "sparsepost_weigh_counts"(
+    # Running sums, as of `run_up`, of weights: counts, or first numbers of pairs, at some places,
+    # padded to rows, times factors, without one place.
+    float weigh_counts "sparsepost_weigh_counts"(
         const int *value, const int *place, const float *factor, int n_rows, int without,
-        float *weight) noexcept nogil
-    void weigh_pairs "sparsepost_weigh_pairs"(
+        float *weight, float *running) noexcept nogil
+    float weigh_pairs "sparsepost_weigh_pairs"(
         const float *value, const int *place, const float *factor, int n_rows, int without,
-        float *weight) noexcept nogil
+        float *weight, float *running) noexcept nogil
+    # The same of n pairs of place and count: the counts, or first numbers of other pairs, times
+    # factors at the places; and where the one place is among them, if it is.
+    float weigh_list "sparsepost_weigh_list"(
+        const int *entry, const void *unused, const float *factor, int n, int without,
+        float *weight, float *running, int *at) noexcept nogil
+    float weigh_seats "sparsepost_weigh_seats"(
+        const int *entry, const float *value, const float *factor, int n, int without,
+        float *weight, float *running, int *at) noexcept nogil
+    # Whether this processor's gathers are faster than loads, from then on used or not.
+    bint choose_gathers "sparsepost_choose"() noexcept nogil
+    void use_gathers "sparsepost_use"(bint gathers) noexcept nogil
 
 
 cdef inline int pick(
