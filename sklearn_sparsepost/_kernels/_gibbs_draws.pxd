@@ -24,7 +24,7 @@ from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
 from sklearn_sparsepost._kernels._lanes cimport (
-    LANES, pick, run_up, weigh_counts, weigh_list, weigh_pairs, weigh_seats,
+    LANES, pick, pick_listed, run_up, weigh_counts, weigh_list, weigh_pairs, weigh_seats,
 )
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 
@@ -348,7 +348,7 @@ cdef inline int _draw_listed(
     if u < 0:
         return old
     if u < total:
-        return entry[pick(s.partial, n, running, u)].topic
+        return entry[pick_listed(s.partial, n, running, u)].topic
     return _draw_smooth(s, held, (u - total) / held.base)
 
 

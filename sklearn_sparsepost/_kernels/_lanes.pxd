@@ -34,19 +34,22 @@ cdef extern from *:
     SPARSEPOST_LOADED(sparsepost_loaded_counts, int, SPARSEPOST_COUNT)
     SPARSEPOST_LOADED(sparsepost_loaded_pairs, float, SPARSEPOST_FIRST)
 
-    /* The same of a list of places and counts, and where that place is in it. */
+    /* The same of a list of places and counts, their sum, and where that place is in it. */
     #define SPARSEPOST_LISTED(name, type, read)                                                   \
-        static inline void name(const int *entry, const type *value, const float *factor, int n,  \
-                                int without, float *weight, int *at) {                            \
-            *at = 0;                                                                              \
+        static inline float name(const int *entry, const type *value, const float *factor, int n, \
+                                 int without, float *weight, int *at) {                           \
+            float total = 0;                                                                      \
+            int found = 0;                                                                        \
             for (int j = 0; j < n; j++) {                                                         \
                 int k = entry[2 * j];                                                             \
-                *at = k == without ? j : *at;                                                     \
                 float own = read(j) * factor[k];                                                  \
-                weight[j] = k == without ? 0 : own;                                               \
+                found = k == without ? j : found;                                                 \
+                own = k == without ? 0 : own;                                                     \
+                weight[j] = own;                                                                  \
+                total += own;                                                                     \
             }                                                                                     \
-            for (int j = n; j < (n + 15) / 16 * 16; j++)                                          \
-                weight[j] = 0;                                                                    \
+            *at = found;                                                                          \
+            return total;                                                                         \
         }
     #define SPARSEPOST_OWN(j) ((float)entry[2 * (j) + 1])
     SPARSEPOST_LISTED(sparsepost_loaded_list, void, SPARSEPOST_OWN)
@@ -128,6 +131,8 @@ cdef extern from *:
                                  int without, float *weight, float *running, int *at) {           \
             if (!sparsepost_gathers) {                                                            \
                 loaded(entry, value, factor, n, without, weight, at);                             \
+                for (int j = n; j % 16; j++)                                                      \
+                    weight[j] = 0;                                                                \
                 return sparsepost_run_up(weight, (n + 15) / 16, running);                         \
             }                                                                                     \
             const __m512i old = _mm512_set1_epi32(without);                                       \
@@ -185,7 +190,9 @@ cdef extern from *:
         sparsepost_gathers = gathers;
     }
 
+    #define SPARSEPOST_WALKS 0
     #else
+    #define SPARSEPOST_WALKS 1
     static inline float sparsepost_run_up(float *weight, int n_rows, float *running) {
         for (int lane = 0; lane < 16; lane++)
             running[lane] = 0;
@@ -212,11 +219,12 @@ cdef extern from *:
             loaded(value, place, factor, n_rows, without, weight);                                \
             return sparsepost_run_up(weight, n_rows, running);                                    \
         }
+    /* Lists are mostly shorter than the lanes are together: they are walked along. */
     #define SPARSEPOST_WEIGH_LIST(name, loaded, type)                                             \
         static inline float name(const int *entry, const type *value, const float *factor, int n, \
                                  int without, float *weight, float *running, int *at) {           \
-            loaded(entry, value, factor, n, without, weight, at);                                 \
-            return sparsepost_run_up(weight, (n + 15) / 16, running);                             \
+            (void)running;                                                                        \
+            return loaded(entry, value, factor, n, without, weight, at);                          \
         }
     SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int)
     SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float)
@@ -245,7 +253,7 @@ cdef extern from *:
         const float *value, const int *place, const float *factor, int n_rows, int without,
         float *weight, float *running) noexcept nogil
     # The same of n pairs of place and count: the counts, or first numbers of other pairs, times
-    # factors at the places; and where the one place is among them, if it is.
+    # factors at the places; and where the one place is among them, if it is. For `pick_listed`.
     float weigh_list "sparsepost_weigh_list"(
         const int *entry, const void *unused, const float *factor, int n, int without,
         float *weight, float *running, int *at) noexcept nogil
@@ -253,6 +261,7 @@ cdef extern from *:
         const int *entry, const float *value, const float *factor, int n, int without,
         float *weight, float *running, int *at) noexcept nogil
     # Whether this processor's gathers are faster than loads, from then on used or not.
+    bint _walks "SPARSEPOST_WALKS"  # along lists, instead of running sums
     bint choose_gathers "sparsepost_choose"() noexcept nogil
     void use_gathers "sparsepost_use"(bint gathers) noexcept nogil
 
@@ -280,3 +289,19 @@ cdef inline int pick(
         low += partial[j * LANES] <= x
     j = low * LANES + lane
     return j if j < n else 0
+
+
+cdef inline int pick_listed(
+    const float *weight, int n, const float *running, double u
+) noexcept nogil:
+    """Which entry of a list a number falls to, after it was weighed."""
+    cdef int j, last = 0
+    if not _walks:
+        return pick(weight, n, running, u)
+    for j in range(n):
+        if weight[j] > 0:
+            last = j
+            u -= weight[j]
+            if u < 0:
+                return j
+    return last
