@@ -319,7 +319,7 @@ def _dask(cases, X, n_moments, seed, folder):
     import dask.array as da
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     edges = np.linspace(0, X.shape[0], 5).astype(int)
     with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
         blocks = []

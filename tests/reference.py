@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, psi
+from scipy.stats import chisquare
 
 
 def topl(log_weight, L):
@@ -160,3 +161,13 @@ def log_mixture_evidence(X, alpha, prior):
         value += sum(log_marginal_normal(X[z == k], prior) for k in range(K) if count[k])
         terms.append(value)
     return logsumexp(terms)
+
+
+def agrees(seen, weights):
+    """Whether draws fall into cells by their weights, by a chi-squared test."""
+    expected = weights / weights.sum() * seen.sum()
+    # The rarest cells together make one.
+    cell = np.where(expected > 5, np.arange(len(seen)), np.argmin(expected))
+    used = np.unique(cell)
+    seen, expected = (np.bincount(cell, x)[used] for x in (seen, expected))
+    return chisquare(seen, expected).pvalue > 1e-3
