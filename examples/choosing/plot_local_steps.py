@@ -109,7 +109,8 @@ for name, rows in curves.items():
         [row["score"] for row in rows],
     )
     left.plot(times, scores, label=name, color=STEPS[name][1], lw=2.5)
-left.set_xscale("log")
+left.set_xscale("log", base=2)
+left.xaxis.set_major_formatter("{x:g}")
 left.set(
     title=f"Quality for time, {N_TOPICS} topics",
     xlabel="training time (s)",

@@ -457,5 +457,8 @@ def row_sums(indptr, data):
     sums : ndarray of shape (n_rows,), float64
         The sums.
     """
-    n_rows = len(indptr) - 1
-    return np.bincount(np.repeat(np.arange(n_rows), np.diff(indptr)), data, minlength=n_rows)
+    sums = np.zeros(len(indptr) - 1)
+    held = np.flatnonzero(np.diff(indptr))  # the sum from an empty row on would be its first entry
+    if len(held):
+        sums[held] = np.add.reduceat(data, indptr[held], dtype=np.float64)
+    return sums
