@@ -55,14 +55,16 @@ cdef extern from *:
     SPARSEPOST_LISTED(sparsepost_loaded_list, void, SPARSEPOST_OWN)
     SPARSEPOST_LISTED(sparsepost_loaded_seats, float, SPARSEPOST_FIRST)
 
-    #if defined(__AVX512F__)
+    #if defined(__AVX2__)
     #include <immintrin.h>
     #if defined(_MSC_VER)
     #include <intrin.h>
     #endif
+    #endif
 
     static int sparsepost_gathers = 0;  /* whether these are faster */
 
+    #if defined(__AVX512F__)
     static inline float sparsepost_across(__m512 v, float *running) {
         const __m512i three = _mm512_set_epi32(
             11, 11, 11, 11, 11, 11, 11, 11, 3, 3, 3, 3, 3, 3, 3, 3);
@@ -158,6 +160,81 @@ cdef extern from *:
     SPARSEPOST_WEIGH_LIST(
         sparsepost_weigh_seats, sparsepost_loaded_seats, float, SPARSEPOST_OWN_FIRSTS)
 
+    #define SPARSEPOST_WALKS 0
+    #else
+    #define SPARSEPOST_WALKS 1
+    static inline float sparsepost_across(float *running) {
+        for (int half = 1; half < 16; half *= 2)
+            for (int lane = half; lane < 16; lane++)
+                if (lane & half)
+                    running[lane] += running[lane / half * half - 1];
+        return running[15];
+    }
+
+    static inline float sparsepost_run_up(float *weight, int n_rows, float *running) {
+        for (int lane = 0; lane < 16; lane++)
+            running[lane] = 0;
+        for (int i = 0; i < n_rows; i++)
+            for (int lane = 0; lane < 16; lane++)
+                weight[16 * i + lane] = running[lane] += weight[16 * i + lane];
+        return sparsepost_across(running);
+    }
+
+    static inline int sparsepost_passed(const float *running, float x) {
+        int n = 0;
+        for (int lane = 0; lane < 16; lane++)
+            n += running[lane] <= x;
+        return n;
+    }
+
+    #if defined(__AVX2__)
+    #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
+        static inline float name(const type *value, const int *place, const float *factor,        \
+                                 int n_rows, int without, float *weight, float *running) {        \
+            if (!sparsepost_gathers) {                                                            \
+                loaded(value, place, factor, n_rows, without, weight);                            \
+                return sparsepost_run_up(weight, n_rows, running);                                \
+            }                                                                                     \
+            const __m256i old = _mm256_set1_epi32(without);                                       \
+            for (int half = 0; half < 16; half += 8) {                                            \
+                __m256 v = _mm256_setzero_ps();                                                   \
+                for (int i = half; i < 16 * n_rows; i += 16) {                                    \
+                    __m256i k = _mm256_loadu_si256((const __m256i *)(place + i));                 \
+                    __m256 gone = _mm256_castsi256_ps(_mm256_cmpeq_epi32(k, old));                \
+                    __m256 own = _mm256_mul_ps(gathered(k), _mm256_loadu_ps(factor + i));         \
+                    v = _mm256_add_ps(v, _mm256_andnot_ps(gone, own));                            \
+                    _mm256_storeu_ps(weight + i, v);                                              \
+                }                                                                                 \
+                _mm256_storeu_ps(running + half, v);                                              \
+            }                                                                                     \
+            return sparsepost_across(running);                                                    \
+        }
+    #define SPARSEPOST_COUNTS_AT(k) _mm256_cvtepi32_ps(_mm256_i32gather_epi32(value, k, 4))
+    #define SPARSEPOST_FIRSTS_AT(k) _mm256_i32gather_ps(value, k, 8)
+    #else
+    #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
+        static inline float name(const type *value, const int *place, const float *factor,        \
+                                 int n_rows, int without, float *weight, float *running) {        \
+            loaded(value, place, factor, n_rows, without, weight);                                \
+            return sparsepost_run_up(weight, n_rows, running);                                    \
+        }
+    #endif
+    SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int, SPARSEPOST_COUNTS_AT)
+    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float, SPARSEPOST_FIRSTS_AT)
+
+    /* Lists are mostly shorter than the lanes are together: they are walked along. */
+    #define SPARSEPOST_WEIGH_LIST(name, loaded, type)                                             \
+        static inline float name(const int *entry, const type *value, const float *factor, int n, \
+                                 int without, float *weight, float *running, int *at) {           \
+            (void)running;                                                                        \
+            return loaded(entry, value, factor, n, without, weight, at);                          \
+        }
+    SPARSEPOST_WEIGH_LIST(sparsepost_weigh_list, sparsepost_loaded_list, void)
+    SPARSEPOST_WEIGH_LIST(sparsepost_weigh_seats, sparsepost_loaded_seats, float)
+
+    #endif
+
+    #if defined(__AVX2__)
     static inline unsigned long long sparsepost_cycles(int gathers, const int *value,
                                                        const int *place, const float *factor) {
         float weight[32], running[16];
@@ -185,60 +262,15 @@ cdef extern from *:
         }
         return sparsepost_gathers = least[1] < least[0];
     }
+    #else
+    static inline int sparsepost_choose(void) {
+        return 0;
+    }
+    #endif
 
     static inline void sparsepost_use(int gathers) {
         sparsepost_gathers = gathers;
     }
-
-    #define SPARSEPOST_WALKS 0
-    #else
-    #define SPARSEPOST_WALKS 1
-    static inline float sparsepost_run_up(float *weight, int n_rows, float *running) {
-        for (int lane = 0; lane < 16; lane++)
-            running[lane] = 0;
-        for (int i = 0; i < n_rows; i++)
-            for (int lane = 0; lane < 16; lane++)
-                weight[16 * i + lane] = running[lane] += weight[16 * i + lane];
-        for (int half = 1; half < 16; half *= 2)
-            for (int lane = half; lane < 16; lane++)
-                if (lane & half)
-                    running[lane] += running[lane / half * half - 1];
-        return running[15];
-    }
-
-    static inline int sparsepost_passed(const float *running, float x) {
-        int n = 0;
-        for (int lane = 0; lane < 16; lane++)
-            n += running[lane] <= x;
-        return n;
-    }
-
-    #define SPARSEPOST_WEIGH(name, loaded, type)                                                  \
-        static inline float name(const type *value, const int *place, const float *factor,        \
-                                 int n_rows, int without, float *weight, float *running) {        \
-            loaded(value, place, factor, n_rows, without, weight);                                \
-            return sparsepost_run_up(weight, n_rows, running);                                    \
-        }
-    /* Lists are mostly shorter than the lanes are together: they are walked along. */
-    #define SPARSEPOST_WEIGH_LIST(name, loaded, type)                                             \
-        static inline float name(const int *entry, const type *value, const float *factor, int n, \
-                                 int without, float *weight, float *running, int *at) {           \
-            (void)running;                                                                        \
-            return loaded(entry, value, factor, n, without, weight, at);                          \
-        }
-    SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int)
-    SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float)
-    SPARSEPOST_WEIGH_LIST(sparsepost_weigh_list, sparsepost_loaded_list, void)
-    SPARSEPOST_WEIGH_LIST(sparsepost_weigh_seats, sparsepost_loaded_seats, float)
-
-    static inline int sparsepost_choose(void) {
-        return 0;
-    }
-
-    static inline void sparsepost_use(int gathers) {
-        (void)gathers;
-    }
-    #endif
     """
     # Replace weights by running sums down each lane, find those of the lanes, and all weights' sum.
     float run_up "sparsepost_run_up"(float *weight, int n_rows, float *running) noexcept nogil
@@ -260,8 +292,8 @@ cdef extern from *:
     float weigh_seats "sparsepost_weigh_seats"(
         const int *entry, const float *value, const float *factor, int n, int without,
         float *weight, float *running, int *at) noexcept nogil
-    # Whether this processor's gathers are faster than loads, from then on used or not.
     bint _walks "SPARSEPOST_WALKS"  # along lists, instead of running sums
+    # Whether this processor's gathers are faster than loads, from then on used or not.
     bint choose_gathers "sparsepost_choose"() noexcept nogil
     void use_gathers "sparsepost_use"(bint gathers) noexcept nogil
 
