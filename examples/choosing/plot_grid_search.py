@@ -31,7 +31,9 @@ X = vectorizer.fit_transform(corpus.data)
 # hence ``n_jobs`` of the search, which leaves each fit one core.
 #
 # A best value at the end of its list has not been found yet: the numbers of topics go on until the
-# score falls again. A second search would look between the best and its neighbours.
+# score falls again. A second search would look between the best and its neighbours. The decays
+# begin next to 0.5, below which online learning need not converge: beyond that end there is nothing
+# to find.
 
 grid = {
     "n_components": [50, 200, 800],
