@@ -11,17 +11,7 @@ NETWORKS = {"10 Gbit/s": Network(), "1 Gbit/s": Network(bandwidth=GBIT)}
 def cluster_tables(runs, table):
     """Tables of the experiment `cluster`.
 
-    Parameters
-    ----------
-    runs : dict
-        Results by key.
-    table : callable
-        Makes a table of a title, a note, names of columns and rows.
-
-    Returns
-    -------
-    tables : list
-        Those for which there are results.
+    Parameters and what comes back are those of :func:`report_local_steps.local_step_tables`.
     """
     fits = _fits(runs)
     return [*_seconds(fits, table), *_bytes(fits, table), *_simulated(fits, table)]

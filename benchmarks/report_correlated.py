@@ -168,17 +168,7 @@ def _figures(runs, table):
 def correlated_tables(runs, table):
     """Tables of the experiments on correlated topics.
 
-    Parameters
-    ----------
-    runs : dict
-        Results by key.
-    table : callable
-        Makes a table of a title, a note, names of columns and rows.
-
-    Returns
-    -------
-    tables : list
-        Those for which there are results.
+    Parameters and what comes back are those of :func:`report_local_steps.local_step_tables`.
     """
     completions = _grouped(runs, "completion", "own")
     tables = [_completion(name, labels, table) for name, labels in completions.items()]

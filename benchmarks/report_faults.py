@@ -13,17 +13,7 @@ FAULTS = {
 def fault_tables(runs, table):
     """Tables of the experiment `faults`.
 
-    Parameters
-    ----------
-    runs : dict
-        Results by key.
-    table : callable
-        Makes a table of a title, a note, names of columns and rows.
-
-    Returns
-    -------
-    tables : list
-        Those for which there are results.
+    Parameters and what comes back are those of :func:`report_local_steps.local_step_tables`.
     """
     found = {}
     for key, run in runs.items():

@@ -6,17 +6,7 @@ import numpy as np
 def mixture_start_tables(runs, table):
     """Tables of the experiments `mixture-start` and `mixture-level`.
 
-    Parameters
-    ----------
-    runs : dict
-        Results by key.
-    table : callable
-        Makes a table of a title, a note, names of columns and rows.
-
-    Returns
-    -------
-    tables : list
-        Those for which there are results.
+    Parameters and what comes back are those of :func:`report_local_steps.local_step_tables`.
     """
     return [*_starts(runs, table), *_levels(runs, table)]
 

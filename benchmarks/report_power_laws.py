@@ -6,17 +6,7 @@ from runs import read
 def power_law_tables(runs, table):
     """Tables of the experiments `power laws` and `power law sweeps`.
 
-    Parameters
-    ----------
-    runs : dict
-        Results by key.
-    table : callable
-        Makes a table of a title, a note, names of columns and rows.
-
-    Returns
-    -------
-    tables : list
-        Those for which there are results.
+    Parameters and what comes back are those of :func:`report_local_steps.local_step_tables`.
     """
     curves = {key: run for key, run in runs.items() if "checkpoints" in run}
     return [*_scores(curves, table), *_sweeps(curves, table)]

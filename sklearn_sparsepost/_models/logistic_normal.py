@@ -27,6 +27,8 @@ SHARE = 0.01
 BLOCK = 1 << 22
 # And those that stay in a core's cache while their products are summed.
 CACHED = 1 << 15
+# But no fewer rows, or the sums are read and written more often than they gain by it.
+LEAST_ROWS = 256
 # What a draw of a component costs, in multiplications.
 WORK_A_LOGIT = 50
 # Sweeps over a document whose weights are inferred: before any is kept, and those that are.
@@ -195,7 +197,7 @@ def _moments(logits, centre):
     """Mean of rows of logits, and their scatter about it, in one pass about a point nearby."""
     D, K = logits.shape
     total, scatter = np.zeros(K), np.zeros((K, K), order="F")
-    step = max(1, CACHED // K)
+    step = max(LEAST_ROWS, CACHED // K)
     held = np.empty((min(step, D), K))
     for first in range(0, D, step):
         rows = logits[first : first + step]
