@@ -309,7 +309,7 @@ class SuffStats:
         Parameters
         ----------
         target : ndarray of shape (n_components,)
-            The new component of each.
+            The new component of each; none is left out.
 
         Returns
         -------
@@ -317,6 +317,24 @@ class SuffStats:
             Of ``target.max() + 1`` components.
         """
         return self._resized(lambda array, axis: tables.folded(array, target, axis))
+
+    def filled(self, other, target):
+        """These statistics with the arrays that they lack, as new ones.
+
+        Parameters
+        ----------
+        other : SuffStats
+            Has them, of more components, by the same common factor.
+        target : ndarray of shape (n_components,)
+            Where the components of `other` are here.
+
+        Returns
+        -------
+        stats : SuffStats
+            All arrays; those that were there are shared.
+        """
+        folded = other.without(self.arrays).fold(target)
+        return self._with({name: {**folded.arrays, **self.arrays}[name] for name in other.arrays})
 
     def drop(self, component):
         """These statistics without one component."""

@@ -11,6 +11,8 @@ from sklearn_sparsepost._run.threads import threads_for
 
 # The share of entries up to which a table is smaller, and faster to add, stored sparsely.
 MOSTLY_ZERO = 0.25
+# An entry is a visit to far memory: worth so many multiplications.
+ENTRY_WORK = 32
 # Rows at a time where a table is transposed.
 ROW_BLOCK = 256
 # Entries below this are rounding errors of what was added and taken away again.
@@ -83,8 +85,7 @@ class SparseTable:
 
     def add_to(self, table, factor):
         """Add ``factor`` times this to a dense table, in place."""
-        # An entry is a visit to far memory: worth some multiplications.
-        n_threads = threads_for(16 * self.values.size)
+        n_threads = threads_for(ENTRY_WORK * self.values.size)
         topic_stats.add_counts(
             table, self.rows, self.row_ptr, self.columns, self.values, factor, n_threads
         )
@@ -116,12 +117,19 @@ class SparseTable:
 
     def folded(self, target):
         """This table with components summed by where they go."""
-        shape = len(self.rows), int(target.max()) + 1
-        moved = sp.csr_array(
-            (self.values, target[self.columns], self.row_ptr), shape=shape, copy=True
+        shape = self.shape[0], int(target.max()) + 1
+        each = np.arange(len(self.row_ptr), dtype=np.int64)
+        found = _row_tables.sum_rows(
+            each,
+            each[:-1],
+            self.row_ptr,
+            target.astype(np.int32)[self.columns],
+            self.values,
+            self.row_ptr,
+            shape[1],
+            threads_for(ENTRY_WORK * len(self.columns)),
         )
-        moved.sum_duplicates()
-        return self._of_columns(moved)
+        return SparseTable(self.rows, *found, shape)
 
     def placed(self, features, n_features):
         """This table as some of the features of a higher one."""
@@ -267,7 +275,7 @@ class RowTable:
             pool.topics,
             pool.values,
             self.shape[1],
-            threads_for(16 * n_most),
+            threads_for(ENTRY_WORK * n_most),
         )
         new.first[other.rows], new.length[other.rows] = at[:-1], lengths
         return new
@@ -368,10 +376,11 @@ def folded(table, target, axis):
     if isinstance(table, SPARSE):
         sparse = table.to_sparse() if isinstance(table, RowTable) else table
         return sparse.folded(target)
-    shape = list(table.shape)
-    shape[axis] = int(target.max()) + 1
-    total = np.zeros(shape)
-    np.add.at(np.moveaxis(total, axis, 0), target, np.moveaxis(table, axis, 0))
+    first = np.unique(target, return_index=True)[1]  # of those that go to one place
+    total = reordered(table, first, axis)
+    to, of = np.moveaxis(total, axis, 0), np.moveaxis(table, axis, 0)
+    for component in np.delete(np.arange(len(target)), first):
+        to[target[component]] += of[component]
     return total
 
 
@@ -425,7 +434,7 @@ def sum_of_tables(tables, *, exact=False):
         values,
         reserved,
         shape[1],
-        threads_for(16 * len(columns)),
+        threads_for(ENTRY_WORK * len(columns)),
     )
     return SparseTable(features, *found, shape)
 

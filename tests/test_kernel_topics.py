@@ -311,3 +311,36 @@ def test_terms_of_topics_that_are_points():
     got = topic_stats.dirichlet_gap_terms(counts, 2.0, at, 3.0, prior, logs, point=True)
     want = ((2 * counts - 3 * at) * (np.log(0.1 + 3 * at) - logs)).sum(axis=1)
     np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+@pytest.mark.parametrize("point", [False, True])
+def test_gains_of_merges_are_differences_of_the_terms(point):
+    rng = np.random.default_rng(1)
+    counts = rng.gamma(0.2, 3.0, (50, 6)) * (rng.random((50, 6)) < 0.6)
+    prior = np.broadcast_to(rng.uniform(0.05, 0.5, (50, 1)), counts.shape)
+    pairs = np.array([[0, 3], [4, 1], [2, 5], [3, 1]])
+
+    def terms(table):
+        return topic_stats.dirichlet_bound_terms(table, 2.0, prior, point=point).sum()
+
+    want = []
+    for kept, absorbed in pairs:
+        merged = counts.copy()
+        merged[:, kept] += merged[:, absorbed]
+        merged[:, absorbed] = 0
+        want.append(terms(merged) - terms(counts))
+    got = topic_stats.dirichlet_merge_gains(counts, 2.0, prior, pairs, 1, point)
+    np.testing.assert_allclose(got, want, rtol=1e-9)
+    two = topic_stats.dirichlet_merge_gains(counts, 2.0, prior, pairs, 2, point)
+    assert two.tobytes() == got.tobytes()
+    assert not len(topic_stats.dirichlet_merge_gains(counts, 2.0, prior, pairs[:0], 1, point))
+
+
+def test_gains_of_the_prior(dtype):
+    rng = np.random.default_rng(2)
+    mass = (rng.gamma(0.3, 5.0, (70, 9)) * (rng.random((70, 9)) < 0.3)).astype(dtype)
+    alpha, weight = rng.uniform(0.001, 2.0, 9), rng.uniform(0.5, 2.0, 70)
+    want = weight @ (psi(alpha + mass) - psi(alpha))
+    got = topic_stats.prior_gains(mass, alpha, weight)
+    np.testing.assert_allclose(got, want, rtol=1e-11)
+    assert topic_stats.prior_gains(mass, alpha, weight, 2).tobytes() == got.tobytes()

@@ -384,3 +384,28 @@ def test_zeros_of_the_same_kind_are_made_anew():
     assert set(zeros.scalars) == set(stats.scalars) and not any(zeros.scalars.values())
     for name, array in stats.arrays.items():
         assert zeros[name].shape == array.shape and not zeros[name].any()
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_components_are_summed_by_where_they_go(dtype, kind):
+    stats, table = sparse_stats(dtype)
+    if kind == "dense":
+        stats = stats_of(table, 2.0)
+    for target in ([0, 1, 0], [1, 1, 0], [0, 0, 0], [2, 0, 1]):
+        want = np.zeros((4, max(target) + 1))
+        np.add.at(want.T, np.array(target), table.T)
+        folded = stats.fold(np.array(target))
+        got = folded["word_topic"]
+        np.testing.assert_allclose(whole(got) if kind == "sparse" else got, want)
+        np.testing.assert_allclose(folded["topic"], want.sum(axis=0))
+        assert folded["n_samples"] == 2
+
+
+def test_tables_are_folded_where_they_are_missing():
+    table = np.random.default_rng(1).random((4, 3))
+    stats, target = stats_of(table).scale(0.5), np.array([0, 1, 0])
+    few = stats.without({"word_topic"}).merge(0, 2)
+    full = few.filled(stats, target)
+    assert list(full.arrays) == list(stats.arrays) and full["topic"] is few["topic"]
+    np.testing.assert_allclose(full.value("word_topic")[:, 0], 0.5 * (table[:, 0] + table[:, 2]))
+    np.testing.assert_allclose(full.value("word_topic").sum(axis=0), full.value("topic"))

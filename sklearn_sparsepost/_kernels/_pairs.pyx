@@ -1,6 +1,13 @@
-"""What pairs of components share of sparse responsibilities: the entropy that their merges cost."""
+"""What merges of components cost in statistics that do not follow from adding.
+
+* `entropy_losses`, `list_entropy_losses`: entropy of sparse responsibilities, CSR or in lists;
+* `mass_losses`: what only the components' masses in groups have a share in.
+"""
 from cython.parallel cimport prange
 from libc.math cimport log
+
+from sklearn_sparsepost._kernels._math cimport digamma, gammaln
+from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
 
@@ -67,15 +74,143 @@ cdef void _losses_of_rows(
     """Add the losses of some rows."""
     cdef Py_ssize_t row, i, j
     cdef int slot
-    cdef double a, b
     for row in range(start, stop):
         for i in range(indptr[row], indptr[row + 1]):
             for j in range(indptr[row], i):
                 slot = slots[components[i], components[j]]
-                if slot < 0:
-                    continue
-                a, b = resp[i], resp[j]
-                if a > 0 and b > 0:
-                    loss[slot] += weight[row] * (
-                        (a + b) * log(a + b) - a * log(a) - b * log(b)
-                    )
+                if slot >= 0:
+                    loss[slot] += weight[row] * _entropy_loss(resp[i], resp[j])
+
+
+cdef inline double _entropy_loss(double a, double b) noexcept nogil:
+    """h(a + b) - h(a) - h(b), h(x) = x log x."""
+    if a > 0 and b > 0:
+        return (a + b) * log(a + b) - a * log(a) - b * log(b)
+    return 0
+
+
+def list_entropy_losses(
+    const int[:, ::1] components,  # IN
+    const floating[:, ::1] amount,  # IN
+    const floating[::1] weight,  # IN
+    const int[:, ::1] slots,  # IN
+    int n_pairs,  # IN
+    int n_threads=1,  # IN
+):
+    """The sums of `entropy_losses`, of responsibilities in lists.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_rows, L), int32
+        The components of each row; a list that is shorter ends with -1.
+    amount : ndarray of shape (n_rows, L)
+        Their responsibilities times the weight of the row.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    slots, n_pairs, n_threads
+        As for `entropy_losses`.
+
+    Returns
+    -------
+    loss : ndarray of shape (n_pairs,)
+        The sums.
+    """
+    cdef Py_ssize_t n_rows = components.shape[0], block
+    parts_array = np.zeros((BLOCKS, max(n_pairs, 1)))
+    cdef double[:, ::1] parts = parts_array
+    if n_rows:
+        with nogil:
+            for block in prange(BLOCKS, schedule="static", num_threads=n_threads):
+                _losses_of_lists[floating](
+                    components, amount, &weight[0], slots,
+                    block * n_rows // BLOCKS, (block + 1) * n_rows // BLOCKS, &parts[block, 0],
+                )
+    return parts_array.sum(axis=0)[:n_pairs]
+
+
+cdef void _losses_of_lists(
+    const int[:, ::1] components,  # IN
+    const floating[:, ::1] amount,  # IN
+    const floating *weight,  # IN
+    const int[:, ::1] slots,  # IN
+    Py_ssize_t start,  # IN
+    Py_ssize_t stop,  # IN
+    double *loss,  # IN/OUT
+) noexcept nogil:
+    """Add the losses of some lists."""
+    cdef Py_ssize_t row
+    cdef int i, j, slot, L = <int>components.shape[1]
+    for row in range(start, stop):
+        for i in range(L):
+            if components[row, i] < 0:
+                break
+            for j in range(i):
+                slot = slots[components[row, i], components[row, j]]
+                if slot >= 0:
+                    loss[slot] += weight[row] * _entropy_loss(
+                        amount[row, i] / weight[row], amount[row, j] / weight[row])
+
+
+def mass_losses(
+    const floating[:, ::1] mass,  # IN
+    const double[::1] alpha,  # IN
+    const Py_ssize_t[:, ::1] pairs,  # IN
+    int n_threads=1,  # IN
+):
+    """What groups lose by merges in terms of their Dirichlet parameters.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (n_groups, n_components)
+        Expected counts of each group.
+    alpha : ndarray of shape (n_components,), float64
+        The prior's parameters.
+    pairs : ndarray of shape (n_pairs, 2), intp
+        The merges.
+    n_threads : int, default=1
+        Threads to use.
+
+    Returns
+    -------
+    loss : ndarray of shape (2, n_pairs)
+        With r(a, x) = log Gamma(a + x) - log Gamma(a), and then of psi instead of log Gamma: sums
+        over groups of r(alpha_1, x_1) + r(alpha_2, x_2) - r(alpha_1 + alpha_2, x_1 + x_2).
+    """
+    cdef Py_ssize_t n_groups = mass.shape[0], n_pairs = pairs.shape[0], block, s
+    cdef double a, b
+    parts_array = np.zeros((BLOCKS, 2, max(n_pairs, 1)))
+    own_array = np.zeros((2, max(n_pairs, 1)))
+    cdef double[:, :, ::1] parts = parts_array
+    cdef double[:, ::1] own = own_array
+    for s in range(n_pairs):
+        a, b = alpha[pairs[s, 0]], alpha[pairs[s, 1]]
+        own[0, s] = gammaln(a) + gammaln(b) - gammaln(a + b)
+        own[1, s] = digamma(a) + digamma(b) - digamma(a + b)
+    with nogil:
+        for block in prange(BLOCKS, schedule="static", num_threads=n_threads):
+            _losses_of_groups[floating](
+                mass, alpha, pairs, own,
+                block * n_groups // BLOCKS, (block + 1) * n_groups // BLOCKS, parts[block],
+            )
+    return parts_array.sum(axis=0)[:, :n_pairs]
+
+
+cdef void _losses_of_groups(
+    const floating[:, ::1] mass,  # IN
+    const double[::1] alpha,  # IN
+    const Py_ssize_t[:, ::1] pairs,  # IN
+    const double[:, ::1] own,  # IN
+    Py_ssize_t start,  # IN
+    Py_ssize_t stop,  # IN
+    double[:, ::1] loss,  # IN/OUT
+) noexcept nogil:
+    """Add the losses of some groups; one that holds none of a pair loses nothing."""
+    cdef Py_ssize_t d, s, i, j
+    cdef double a, b
+    for d in range(start, stop):
+        for s in range(pairs.shape[0]):
+            i, j = pairs[s, 0], pairs[s, 1]
+            if mass[d, i] > 0 or mass[d, j] > 0:
+                a, b = alpha[i] + mass[d, i], alpha[j] + mass[d, j]
+                loss[0, s] += gammaln(a) + gammaln(b) - gammaln(a + b) - own[0, s]
+                loss[1, s] += digamma(a) + digamma(b) - digamma(a + b) - own[1, s]

@@ -2,7 +2,9 @@
 
 * `sum_by_word`, `sum_by_word_dense`: expected counts of a chunk, after the sparse and dense step;
 * `add_counts`: them added to the table of all counts;
-* `dirichlet_bound_terms`, `dirichlet_gap_terms`: what the bound has of the topics.
+* `dirichlet_bound_terms`, `dirichlet_gap_terms`: what the bound has of the topics;
+* `dirichlet_merge_gains`: what it gains by merges of these;
+* `prior_gains`: what is learned of the documents' prior.
 
 Parallel over words, so that no two threads write to one place and sums have the same bits.
 """
@@ -14,6 +16,10 @@ from sklearn_sparsepost._kernels._math cimport digamma, gammaln, log_pos
 from sklearn_sparsepost._kernels._types cimport floating, indptr_t
 
 import numpy as np
+
+# What is not a sum over one word is summed over this many blocks, whatever the threads.
+cdef enum:
+    BLOCKS = 32
 
 
 def sum_by_word(
@@ -325,3 +331,121 @@ def dirichlet_gap_terms(
                 x = x + gap * ((log_pos(y) if point else digamma(y)) - topic_log[k])
         terms[v] = x
     return terms_array
+
+
+def dirichlet_merge_gains(
+    const double[:, ::1] counts,  # IN
+    double scale,  # IN
+    const double[:, :] prior,  # IN
+    const Py_ssize_t[:, ::1] pairs,  # IN
+    int n_threads=1,  # IN
+    bint point=False,  # IN
+):
+    """What the sum of `dirichlet_bound_terms` gains by each of some merges of two topics.
+
+    Parameters
+    ----------
+    counts, scale, prior, n_threads, point
+        As for `_topic_words.topic_rows`; both topics of a pair have the same prior.
+    pairs : ndarray of shape (n_pairs, 2), intp
+        The topics.
+
+    Returns
+    -------
+    gain : ndarray of shape (n_pairs,), float64
+        What each merge alone would gain. Words that one of the two never has gain nothing.
+    """
+    cdef Py_ssize_t n_words = counts.shape[0], block
+    parts_array = np.zeros((BLOCKS, max(pairs.shape[0], 1)))
+    cdef double[:, ::1] parts = parts_array
+    for block in prange(BLOCKS, nogil=True, schedule="dynamic", num_threads=n_threads):
+        _merge_gains_of_words(
+            counts, scale, prior, pairs, point,
+            block * n_words // BLOCKS, (block + 1) * n_words // BLOCKS, &parts[block, 0],
+        )
+    return parts_array.sum(axis=0)[:pairs.shape[0]]
+
+
+cdef void _merge_gains_of_words(
+    const double[:, ::1] counts,  # IN
+    double scale,  # IN
+    const double[:, :] prior,  # IN
+    const Py_ssize_t[:, ::1] pairs,  # IN
+    bint point,  # IN
+    Py_ssize_t start,  # IN
+    Py_ssize_t stop,  # IN
+    double *gain,  # IN/OUT
+) noexcept nogil:
+    """Add the gains of some words."""
+    cdef Py_ssize_t v, s
+    cdef double a, b, p
+    for v in range(start, stop):
+        for s in range(pairs.shape[0]):
+            a, b = counts[v, pairs[s, 0]], counts[v, pairs[s, 1]]
+            if a == 0 or b == 0:
+                continue
+            p = prior[v, pairs[s, 0]]
+            a, b = scale * a, scale * b
+            gain[s] += (_log_factorial(p + a + b, point) + _log_factorial(p, point)
+                        - _log_factorial(p + a, point) - _log_factorial(p + b, point))
+
+
+cdef inline double _log_factorial(double x, bint point) noexcept nogil:
+    """log Gamma(x), or what stands for it of topics that are points."""
+    return x * log_pos(x) if point else gammaln(x)
+
+
+def prior_gains(
+    const floating[:, ::1] mass,  # IN
+    const double[::1] alpha,  # IN
+    const double[::1] weight,  # IN
+    int n_threads=1,  # IN
+):
+    """Sum psi(alpha_k + mass_dk) - psi(alpha_k) over documents.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (n_documents, n_topics)
+        Expected topic counts.
+    alpha : ndarray of shape (n_topics,), float64
+        The prior's parameters.
+    weight : ndarray of shape (n_documents,), float64
+        How often each document counts.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+
+    Returns
+    -------
+    gain : ndarray of shape (n_topics,), float64
+        The sums.
+    """
+    cdef Py_ssize_t n_documents = mass.shape[0], K = mass.shape[1], block, k
+    parts_array = np.zeros((BLOCKS, K))
+    own_array = np.zeros(K)
+    cdef double[:, ::1] parts = parts_array
+    cdef double[::1] own = own_array
+    for k in range(K):
+        own[k] = digamma(alpha[k])
+    for block in prange(BLOCKS, nogil=True, schedule="dynamic", num_threads=n_threads):
+        _prior_gains_of_documents[floating](
+            mass, alpha, own, weight, block * n_documents // BLOCKS,
+            (block + 1) * n_documents // BLOCKS, parts[block],
+        )
+    return parts_array.sum(axis=0)
+
+
+cdef void _prior_gains_of_documents(
+    const floating[:, ::1] mass,  # IN
+    const double[::1] alpha,  # IN
+    const double[::1] own,  # IN
+    const double[::1] weight,  # IN
+    Py_ssize_t start,  # IN
+    Py_ssize_t stop,  # IN
+    double[::1] gain,  # IN/OUT
+) noexcept nogil:
+    """Add the gains of some documents."""
+    cdef Py_ssize_t d, k
+    for d in range(start, stop):
+        for k in range(mass.shape[1]):
+            if mass[d, k] > 0:
+                gain[k] += weight[d] * (digamma(alpha[k] + mass[d, k]) - own[k])

@@ -5,7 +5,8 @@ inference for Dirichlet process mixture models", 2013; Hughes, Kim & Sudderth, "
 scalable variational inference for the hierarchical Dirichlet process", 2015). What they have to
 know of the data is tracked during the pass: see :mod:`sklearn_sparsepost._models.tracking`.
 
-A model is asked for `overlap`, `merge_gain` and `merge_learned`, and for its bound.
+A model is asked for `overlap`, `merge_gain` and `merge_learned`, and for its bound; and for
+`merge_gains`, which spares it the bound of each merge.
 """
 
 from functools import partial
@@ -250,6 +251,9 @@ def merge_components(model, state, pairs, bound):
     position = np.arange(model.n_components)  # of each component by now
     touched = set()
     accepted = []
+    first, contents = state, model.merge_gains(state, pairs)
+    if contents is not None:  # all that large tables are read for; they are merged once, at the end
+        state = state.with_components(state.stats.without(_tables_of(state.stats)), state.learned)
     attempts = None if state.attempts is None else state.attempts.copy()
     for slot, pair in enumerate(pairs.tolist()):
         if touched & set(pair):
@@ -257,7 +261,11 @@ def merge_components(model, state, pairs, bound):
         kept, absorbed = sorted(position[pair].tolist())
         count = state.stats.value("count")
         loss = _loss(state, slot)
-        trial, found = _try_merge(model, state, kept, absorbed, loss, bound)
+        target = np.where(position == absorbed, kept, position)
+        target[target > absorbed] -= 1
+        content = None if contents is None else contents[slot]
+        whole = partial(_filled, first, target)
+        trial, found = _try_merge(model, state, kept, absorbed, loss, bound, content, whole)
         least = max(min(count[kept], count[absorbed]), 0.0)
         # The bound may not notice that a component without data is gone.
         slack = ROUNDING * abs(bound) if least < NOTHING else 0.0
@@ -277,8 +285,10 @@ def merge_components(model, state, pairs, bound):
         noticed = _most_entropy(least, total) > ROUNDING * abs(bound)
         emptied = pair[int(np.argmin(count[position[pair]]))]
         touched.update(pair if noticed else (emptied,))
-        position[position == absorbed] = kept
-        position[position > absorbed] -= 1
+        position = target
+    if contents is not None:
+        state = _filled(first, position, state) if accepted else first
+        bound = model.bound(state) if accepted else bound
     if state.memo is not None and accepted:
         state.memo = [
             _folded_memory(
@@ -297,15 +307,34 @@ def merge_components(model, state, pairs, bound):
     return state, bound
 
 
-def _try_merge(model, state, kept, absorbed, loss, bound):
-    """The state after a merge and its bound, or None where there is no hope."""
+def _try_merge(model, state, kept, absorbed, loss, bound, content, whole):
+    """The state after a merge and its bound, or None where there is no hope.
+
+    With what it gains in `content` the terms of two components say all, but where they might err;
+    `whole` puts the tables to a state that has none.
+    """
     lost = sum(loss[name] for name in loss if name in state.stats.scalars)
-    gain = model.merge_gain(state, kept, absorbed) - lost
+    known = () if content is None else (content,)
+    gain = model.merge_gain(state, kept, absorbed, *known) - lost
     if gain < -HOPELESS * abs(bound):
         return None, -np.inf
     learned = model.merge_learned(state.learned, kept, absorbed)
     trial = state.with_components(_merged(state.stats, kept, absorbed, loss), learned)
-    return trial, model.resized(model.n_components - 1).bound(trial)
+    if known and gain > HOPELESS * abs(bound):
+        return trial, bound + gain
+    return trial, model.resized(model.n_components - 1).bound(whole(trial))
+
+
+def _tables_of(stats):
+    """Names of arrays that have more than a number a component."""
+    return {name for name, array in stats.arrays.items() if np.ndim(array) > 1}
+
+
+def _filled(first, target, state):
+    """A state with the tables that it lacks, of one whose components went to `target`."""
+    if state.stats.arrays.keys() == first.stats.arrays.keys():
+        return state
+    return state.with_components(state.stats.filled(first.stats, target), state.learned)
 
 
 def _folded(overlap, kept, absorbed):

@@ -1,19 +1,28 @@
 """Mixed membership: groups of items, each with component weights of its own (paper 000, sec. 4)."""
 
 from copy import copy
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import gammaln, psi, xlogy
+from scipy.special import gammaln, xlogy
 
-from sklearn_sparsepost._kernels import topic_stats, topic_words
+from sklearn_sparsepost._kernels import _pairs, topic_stats, topic_words
 from sklearn_sparsepost._models.contract import Globals, Model
 from sklearn_sparsepost._models.documents import length_bound
-from sklearn_sparsepost._models.tracking import Tracked, Users, entropy_losses
+from sklearn_sparsepost._models.tracking import (
+    Tracked,
+    Users,
+    entropy_losses,
+    list_entropy_losses,
+)
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import SparseTable
+
+# What a pair of components costs in a group, in multiplications or so.
+PAIR_WORK = 16
 
 
 class Items:
@@ -256,20 +265,16 @@ class Admixture(Model):
         }
         found = None
         if track is not None:
-            share = occurrence_shares(items, index, resp, weights[0])
-            found = _tracked(track, share, items.counts, mass, alpha)
+            given = items, index, resp, weights[0]
+            found = _tracked(track, given, mass, alpha)
+            part_of = partial(_part_of, chunk, globals_, given, mass, n_tokens)
             found.removals = [
-                Users(
-                    *_part_of(
-                        np.flatnonzero(mass[:, target] > 0), chunk, globals_, items, share, mass
-                    )
-                )
-                for target in track.targets
+                Users(*part_of(np.flatnonzero(mass[:, target] > 0))) for target in track.targets
             ]
             if track.parents is not None:
                 main = mass.argmax(axis=1)
                 found.children = [
-                    Users(*_part_of(held, chunk, globals_, items, share, mass), np.inf)
+                    Users(*part_of(held), np.inf)
                     for held in track.parents.units(main, chunk.numbers)
                 ]
         local = sp.csr_matrix(mass) if globals_.keeps_local else None
@@ -338,12 +343,20 @@ class Admixture(Model):
         """How alike what is in components is, if the observation model can tell."""
         return self.observation.similarity(state.stats)
 
-    def merge_gain(self, state, kept, absorbed):
+    def merge_gains(self, state, pairs):
+        """What the observation model's terms gain."""
+        return self.judge.merge_gains(state.stats, pairs)
+
+    def merge_gain(self, state, kept, absorbed, content=None):
         """What the terms of two components that follow from statistics gain by a merge."""
-        both = state.stats.reorder(np.array([kept, absorbed]))
         n_groups = state.stats.value("n_samples")
         gain = self.documents.bound(self.merge_learned(state.learned, kept, absorbed), n_groups)
         gain -= self.documents.bound(state.learned, n_groups)
+        if content is not None:
+            return gain + content
+        if None in self.axes.values():
+            return np.inf  # what all components share changes as well: only the bound can tell
+        both = state.stats.reorder(np.array([kept, absorbed]))
         for part, sign in ((both.merge(0, 1), 1), (both, -1)):
             gain += sign * self.judge.bound(part, self.judge.estimate(part))
         return gain
@@ -364,10 +377,11 @@ def _sum_items(items, index, resp, weight):
     return SparseTable(rows, *parts, weight.shape), log_weights.sum()
 
 
-def occurrence_shares(items, index, resp, weight):
-    """Responsibilities of the occurrences, as CSR with those of the components kept."""
-    n, K = len(items.counts), weight.shape[1]
+def occurrence_shares(items, index, resp, weight, which=slice(None)):
+    """Responsibilities of occurrences, or of some, as CSR with those of the components kept."""
+    K, counts = weight.shape[1], items.counts[which]
     if index.shape[1]:
+        index, resp = index[which], resp[which]
         held = index >= 0
         size = held[:, 0].astype(np.int64)
         for slot in range(1, index.shape[1]):  # a list that is shorter ends with -1
@@ -375,60 +389,41 @@ def occurrence_shares(items, index, resp, weight):
             size += held[:, slot]
         indptr = np.concatenate([[0], np.cumsum(size)])
         at = np.flatnonzero(held)
-        share = resp.ravel()[at] / np.repeat(items.counts, size)
-        return sp.csr_array((share.astype(np.float64), index.ravel()[at], indptr), shape=(n, K))
-    documents = np.repeat(np.arange(len(items.indptr) - 1), np.diff(items.indptr))
-    of_document = resp[n:, 0].reshape(-1, K).astype(np.float64)
-    share = weight[items.local] * of_document[documents]
+        share = resp.ravel()[at] / np.repeat(counts, size)
+        shape = len(counts), K
+        return sp.csr_array((share.astype(np.float64), index.ravel()[at], indptr), shape=shape)
+    documents = np.repeat(np.arange(len(items.indptr) - 1), np.diff(items.indptr))[which]
+    of_document = resp[len(items.counts) :, 0].reshape(-1, K).astype(np.float64)
+    share = weight[items.local[which]] * of_document[documents]
     return sp.csr_array(share / share.sum(axis=1, keepdims=True))
 
 
-def _tracked(track, share, counts, mass, alpha):
+def _tracked(track, given, mass, alpha):
     """What each merge costs in the statistics that do not follow from adding."""
-    weights, prior = _merged_masses(track.pairs, mass, alpha)
-    loss = {
-        "entropy": entropy_losses(share, counts.astype(np.float64), track.pairs),
-        "weights": weights,
-        "prior_gain": prior,
-    }
+    (items, index, resp, _), pairs = given, track.pairs
+    if index.shape[1]:
+        entropy = list_entropy_losses(index, resp[: len(index)], items.counts, pairs, mass.shape[1])
+    else:
+        share = occurrence_shares(*given)
+        entropy = entropy_losses(share, items.counts.astype(np.float64), pairs)
+    n_threads = threads_for(PAIR_WORK * len(mass) * len(pairs))
+    weights, prior = _pairs.mass_losses(mass, alpha, pairs, n_threads)
+    loss = {"entropy": entropy, "weights": weights, "prior_gain": prior}
     return Tracked(loss, overlap=(mass.T @ mass).astype(np.float64) if track.overlap else None)
 
 
-def _merged_masses(pairs, mass, alpha):
-    """What "weights" and "prior_gain" lose by each merge, of groups that hold one of a pair."""
-    one, two = pairs.T
-    group, slot = np.nonzero((mass[:, one] > 0) | (mass[:, two] > 0))
-    loss = np.zeros((2, len(pairs)))
-    both = 0.0, 0.0
-    for which in (one, two):
-        part = mass[group, which[slot]].astype(np.float64), alpha[which[slot]]
-        both = both[0] + part[0], both[1] + part[1]
-        loss += _rises(*part, slot, len(pairs))
-    loss -= _rises(*both, slot, len(pairs))
-    return loss
-
-
-def _rises(mass, alpha, slot, n_slots):
-    """Sums of log Gamma(alpha + mass) - log Gamma(alpha), and of the same of psi."""
-    return np.stack(
-        [
-            np.bincount(slot, rise(alpha + mass) - rise(alpha), minlength=n_slots)
-            for rise in (gammaln, psi)
-        ]
-    )
-
-
-def _part_of(used, chunk, globals_, items, share, mass):
+def _part_of(chunk, globals_, given, mass, n_tokens, used):
     """Numbers of some of the chunk's groups, and their statistics."""
+    items = given[0]
     spans = [np.arange(items.indptr[d], items.indptr[d + 1]) for d in used]
     held = np.concatenate(spans) if spans else np.empty(0, dtype=np.int64)
     counts, local = items.counts[held].astype(np.float64), items.local[held]
-    parts = share[held]
+    parts = occurrence_shares(*given, held)
     shape = len(items.ptr) - 1, len(held)
     occurs = sp.csr_array((counts, (local, np.arange(len(held)))), shape=shape)
     table = SparseTable.of_csr((occurs @ parts).tocsr())
     observation, documents, alpha = globals_.observation, globals_.documents, globals_.alpha
-    n_tokens = row_sums(items.indptr, items.counts)[used]
+    n_tokens = n_tokens[used]
     gains = documents.gains(alpha, mass[used], n_tokens)
     length = length_bound(documents.prior_mass(alpha), n_tokens)
     base = observation.item_base(items)

@@ -208,8 +208,31 @@ class Model:
         """
         raise NotImplementedError
 
+    def merge_gains(self, state, pairs):
+        """Compute what merges gain in the terms that follow from tables of statistics.
+
+        Tables are arrays with more than a number a component. Where this is known, merges are
+        accepted by the terms of their components, and statistics are merged once for all of them.
+
+        Parameters
+        ----------
+        state : FitState
+            Before the merges.
+        pairs : ndarray of shape (n_pairs, 2), intp
+            Components.
+
+        Returns
+        -------
+        gains : ndarray of shape (n_pairs,) or None
+            What each merge alone gains, in nats; None, the default, where it is not known.
+        """
+        return None
+
     def merge_gain(self, state, kept, absorbed):
         """Compute what terms of the bound that follow from statistics gain by a merge.
+
+        After :meth:`merge_gains` it is given, as a fourth argument, what that has found of the
+        pair, and statistics without tables.
 
         Parameters
         ----------

@@ -13,6 +13,8 @@ from sklearn_sparsepost._models.observation import Observation
 from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._tables import PseudoCounts, SparseTable
 
+# What a word's weight in a topic costs, and a look at a pair of topics, in multiplications or so.
+WEIGHT_WORK, PAIR_WORK = 8, 4
 # Stands for the log of 0 in the maximum likelihood of bits.
 LEAST_LOG_BIT = np.log(1e-12)
 
@@ -248,10 +250,30 @@ class Multinomial(_Discrete):
             log_total,
             level,
             dtype,
-            threads_for(shape[0] * shape[1]),
+            threads_for(WEIGHT_WORK * shape[0] * shape[1]),
             None if out is None else out(shape, dtype),
             self.estimation == "map",
         )
+
+    def merge_gains(self, stats, pairs):
+        """Words that both components of a pair have, and the sums over words."""
+        if self.estimation == "ml" or self.prior.shape[1] > 1:
+            return None
+        estimates, point = self.estimate(stats), self.estimation == "map"
+        at, total = estimates["concentration"], estimates["total"]
+        n_threads = threads_for(PAIR_WORK * len(at.counts) * len(pairs))
+        gains = topic_stats.dirichlet_merge_gains(
+            at.counts, at.factor, at.prior, pairs, n_threads, point
+        )
+        prior_total = at.prior_totals
+        one, two = total[pairs].T
+        for value, sign in ((one, 1), (two, 1), (one + two - prior_total, -1)):
+            gains += sign * (xlogy(value, value) if point else gammaln(value))
+        gains -= gammaln(prior_total)
+        if point:
+            prior = at.compact_prior
+            gains -= (xlogy(prior, prior) - gammaln(prior)).sum() * (at.shape[0] / len(prior))
+        return gains
 
     def similarity(self, stats):
         """Cosines of the components' counts."""

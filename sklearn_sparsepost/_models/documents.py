@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import gammaln, psi, softmax
 
-from sklearn_sparsepost._kernels import topic_documents
+from sklearn_sparsepost._kernels import topic_documents, topic_stats
 from sklearn_sparsepost._run.threads import threads_for
 
 # The expected count below which a topic is dropped from a document (paper 000, D.3).
@@ -159,9 +159,10 @@ class DirichletDocuments:
         """
         if not self.learn:
             return np.zeros(len(alpha)), 0.0
-        held = np.nonzero(mass)
-        given = alpha, held[1], mass[held], n_tokens
-        return prior_gains(*given) if weight is None else prior_gains(*given, weight, held[0])
+        counted = np.ones(len(mass)) if weight is None else weight
+        n_threads = threads_for(mass.size)
+        gains = topic_stats.prior_gains(mass, alpha, counted, n_threads)
+        return gains, length_gain(alpha.sum(), n_tokens, weight)
 
     def improved(self, learned, report, rate=1.0):
         """Improve what is learned, after a pass or a batch of which `report` has the sums.
@@ -272,7 +273,7 @@ class DirichletDocuments:
         )
 
 
-def prior_gains(alpha, topics, mass, n_tokens, weight=None, documents=None):
+def prior_gains(alpha, topics, mass, n_tokens):
     """What a step of :func:`improved_prior` needs of some documents, as sums over them.
 
     Parameters
@@ -285,10 +286,6 @@ def prior_gains(alpha, topics, mass, n_tokens, weight=None, documents=None):
         The expected counts.
     n_tokens : ndarray of shape (n_documents,)
         Their sums over each document.
-    weight : ndarray of shape (n_documents,), default=None
-        How often each document counts; None for once.
-    documents : ndarray of shape (n_stored,), default=None
-        With weights, the documents of the expected counts.
 
     Returns
     -------
@@ -298,11 +295,13 @@ def prior_gains(alpha, topics, mass, n_tokens, weight=None, documents=None):
         Sum of psi(A + n_tokens_d) - psi(A), A the sum of alpha.
     """
     gain = psi(alpha[topics] + mass) - psi(alpha)[topics]
-    total = alpha.sum()
-    length_gains = psi(total + n_tokens) - psi(total)
-    if weight is not None:
-        gain, length_gains = gain * weight[documents], length_gains * weight
-    return np.bincount(topics, gain, minlength=len(alpha)), float(length_gains.sum())
+    return np.bincount(topics, gain, minlength=len(alpha)), length_gain(alpha.sum(), n_tokens)
+
+
+def length_gain(total, n_tokens, weight=None):
+    """Sum over documents of psi(A + n_tokens_d) - psi(A), each as often as it counts."""
+    gains = psi(total + n_tokens) - psi(total)
+    return float(gains.sum() if weight is None else gains @ weight)
 
 
 def improved_prior(alpha, prior_gain, length_gain, rate=1.0):

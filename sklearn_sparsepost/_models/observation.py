@@ -512,6 +512,25 @@ class Observation:
         """
         return ItemLists.of_weights(self.item_weights(items, table, np.inf, np.float32)[0])
 
+    def merge_gains(self, stats, pairs):
+        """Compute what :meth:`bound` gains by merges of two components.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            The statistics, also those that the estimates are of.
+        pairs : ndarray of shape (n_pairs, 2), intp
+            The components.
+
+        Returns
+        -------
+        gains : ndarray of shape (n_pairs,) or None
+            What each merge alone gains, in nats; None, the default, if that takes the bounds of
+            the statistics before and after it. All arrays of more than a number a component have
+            to be in it.
+        """
+        return None
+
     def similarity(self, stats):
         """Compare what is in components, to find some that might be one.
 

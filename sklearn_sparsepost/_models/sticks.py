@@ -8,6 +8,8 @@ from sklearn_sparsepost._models.documents import DirichletDocuments
 
 # Where the search for sticks may go: of logits, and of log-precisions.
 LOGIT_BOUNDS, LOG_BOUNDS = (-25.0, 15.0), (0.0, 40.0)
+# Least second derivative by a logit that the search is scaled by; and that by each log-precision.
+LEAST_BEND, LOG_BEND = 1e-3, 0.5
 
 
 def stick_weights(rho):
@@ -79,13 +81,18 @@ class StickBound:
         documents = gammaln(mass).sum() - gammaln(self.concentration)
         return self.n_documents * documents + self._surrogate(rho, 1 - rho, omega)[0]
 
+    def _conjugate(self, n_components):
+        """Beta parameters to which sticks go if documents are not looked at."""
+        D = self.n_documents
+        return D + 1, D * np.arange(n_components, 0, -1) + self.topic_concentration
+
     def _surrogate(self, rho, rest, omega):
         """D E[log c] + E[log p(u) - log q(u)], and its derivatives by rho and omega."""
         K, D, gamma = len(rho), self.n_documents, self.topic_concentration
         one, two = rho * omega, rest * omega
         psi_omega = psi(omega)
-        from_one = D + 1 - one
-        from_two = D * np.arange(K, 0, -1) + gamma - two
+        best_one, best_two = self._conjugate(K)
+        from_one, from_two = best_one - one, best_two - two
         value = (
             from_one * (psi(one) - psi_omega)
             + from_two * (psi(two) - psi_omega)
@@ -123,8 +130,7 @@ class StickBound:
         gain : float
             What the bound gains by them at the least.
         """
-        K, D, alpha = len(rho), max(self.n_documents, 1.0), self.concentration
-        use = np.append(use, 0.0)
+        K, alpha, use = len(rho), self.concentration, np.append(use, 0.0)
 
         def loss(x):
             rho, rest, omega = expit(x[:K]), expit(-x[:K]), np.exp(x[K:])
@@ -136,22 +142,45 @@ class StickBound:
             by_log = use + self.n_documents * mass * psi(mass)
             after = np.cumsum(by_log[::-1])[::-1][1:]
             by_logit = by_rho * rho * rest + by_log[:K] * rest - after * rho
-            return -value / D, -np.concatenate([by_logit, by_omega * omega]) / D
+            return -value, -np.concatenate([by_logit, by_omega * omega])
 
         logits = np.clip(np.log(rho) - np.log1p(-rho), *LOGIT_BOUNDS)
-        start = np.concatenate([logits, np.clip(np.log(omega), *LOG_BOUNDS)])
+        given = np.concatenate([logits, np.clip(np.log(omega), *LOG_BOUNDS)])
+        start, scale = self._start(logits, use)
+        limits = np.repeat([LOGIT_BOUNDS, LOG_BOUNDS], K, axis=0) * scale[:, None]
+
+        def scaled_loss(z):
+            value, slope = loss(z / scale)
+            return value, slope / scale
+
         found = minimize(
-            loss,
-            start,
+            scaled_loss,
+            start * scale,
             jac=True,
             method="L-BFGS-B",
-            bounds=[LOGIT_BOUNDS] * K + [LOG_BOUNDS] * K,
-            options={"maxiter": 200, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-9},
+            bounds=limits,
+            options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4},
         )
-        gain = (loss(start)[0] - found.fun) * D
+        gain = loss(given)[0] - found.fun
         if not gain > 0:
             return rho, omega, 0.0
-        return expit(found.x[:K]), np.exp(found.x[K:]), float(gain)
+        x = found.x / scale
+        return expit(x[:K]), np.exp(x[K:]), float(gain)
+
+    def _start(self, logits, use):
+        """Where to search from, and scales by which the bound bends alike in all directions.
+
+        To the first order in 1 / omega the terms of a stick in omega are
+        ``-(one (1 - rho) / rho + two rho / (1 - rho)) / (2 omega) - log(omega) / 2``, whose best
+        omega is the sum in brackets, and those in rho are of ``use`` alone.
+        """
+        rho, rest = expit(logits), expit(-logits)
+        one, two = self._conjugate(len(rho))
+        log_omega = np.clip(np.log(one * rest / rho + two * rho / rest), *LOG_BOUNDS)
+        from_here = np.cumsum(use[::-1])[::-1][:-1]
+        bend = (from_here + 1 + self.topic_concentration) * rho * rest
+        bends = np.append(np.maximum(bend, LEAST_BEND), np.full(len(rho), LOG_BEND))
+        return np.append(logits, log_omega), np.sqrt(bends)
 
 
 class StickDocuments(DirichletDocuments):

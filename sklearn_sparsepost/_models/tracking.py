@@ -14,6 +14,8 @@ from sklearn_sparsepost._run.threads import threads_for
 
 # Groups that are visited once more, at the most, to see whether a component of theirs is needed.
 MOST_USERS = 500
+# What a responsibility costs that is looked at beside the others of its row, in multiplications.
+PAIR_WORK = 16
 
 
 class Track:
@@ -198,10 +200,7 @@ def entropy_losses(share, weight, pairs):
     loss : ndarray of shape (n_pairs,)
         The losses.
     """
-    K = share.shape[1]
-    slots = np.full((K, K), -1, dtype=np.int32)
-    one, two = pairs.T
-    slots[one, two] = slots[two, one] = np.arange(len(pairs))
+    slots = _slots(pairs, share.shape[1])
     if not share.nnz:
         return np.zeros(len(pairs))
     return kernels.entropy_losses(
@@ -211,5 +210,39 @@ def entropy_losses(share, weight, pairs):
         weight,
         slots,
         len(pairs),
-        threads_for(share.nnz),
+        threads_for(PAIR_WORK * share.nnz),
     )
+
+
+def list_entropy_losses(index, amount, weight, pairs, n_components):
+    """The same of responsibilities in lists, as the local step of documents finds them.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n_rows, L), int32
+        Components of each row; a list that is shorter ends with -1.
+    amount : ndarray of shape (n_rows, L)
+        Their responsibilities times the row's weight.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows, of the same type.
+    pairs : ndarray of shape (n_pairs, 2)
+        The merges.
+    n_components : int
+        Number of components.
+
+    Returns
+    -------
+    loss : ndarray of shape (n_pairs,)
+        The losses.
+    """
+    n_threads = threads_for(PAIR_WORK * index.size)
+    slots = _slots(pairs, n_components)
+    return kernels.list_entropy_losses(index, amount, weight, slots, len(pairs), n_threads)
+
+
+def _slots(pairs, n_components):
+    """For two components which pair they are, -1 if none."""
+    slots = np.full((n_components, n_components), -1, dtype=np.int32)
+    one, two = pairs.T
+    slots[one, two] = slots[two, one] = np.arange(len(pairs))
+    return slots
