@@ -179,7 +179,7 @@ class SuffStats:
             elif self.undo is not None:
                 self.arrays[name] = own + factor * array
             else:
-                own += factor * array
+                own += array if factor == 1 else factor * array
         for name, value in other.scalars.items():
             self.scalars[name] += factor * value
         if other.tracked is not None:

@@ -10,8 +10,8 @@ from scipy.linalg.cython_blas cimport dsyrk
 from scipy.linalg.cython_lapack cimport dpotrf, dtrtri
 
 from sklearn_sparsepost._kernels._mixture_search cimport (
-    GROUP, TILE, Block, Bounds, bound_further, bound_group, by_component, lay_out, leave_out_known,
-    sort_rows, weigh_first, weigh_survivors,
+    GROUP, TILE, Block, Bounds, bound_further, bound_group, by_component, lay_out, sort_rows,
+    weigh_first, weigh_survivors,
 )
 from sklearn_sparsepost._kernels._squares cimport lane_squares, row_squares
 from sklearn_sparsepost._kernels._topl cimport weakest
@@ -32,7 +32,7 @@ cdef extern from "_products.h" nogil:
         int pitch,
     )
 
-# Columns come in multiples of this: the longest vector there is of either type.
+# Columns come in multiples of this, the STEP of `_squares.h`.
 LANES = 8
 # Below every log weight.
 cdef float NO_WEIGHT = -3e38
@@ -168,7 +168,8 @@ def best_weights(
     Returns
     -------
     n_bounds, n_more, n_exact : int
-        How many pairs were bounded by the first columns, by more, and computed.
+        How many pairs were bounded by the first columns, by more, and computed; those that
+        `index` began with are bounded by the first columns only.
     """
     cdef int n_rows = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>constant.shape[0]
     cdef int L = <int>index.shape[1], n_first = min(D, stages[0]), first, g, k, width
@@ -190,7 +191,7 @@ def best_weights(
             b.n = min(block, n_rows - first)
             weigh_first(rows, factors, offset, constant, &b, index, weight)
             n_exact += b.n * L
-            sort_rows(&b, white, n_first, index, weight)
+            sort_rows(&b, white, n_first, K, index, weight)
             g = -GROUP
             while g + GROUP < K:
                 g += GROUP
@@ -200,12 +201,11 @@ def best_weights(
                     b.held -= 1
                 if b.held == 0:
                     break
-                bound_group(&of, &b, g, width)
+                bound_group(&of, &b, g, width, L)
                 n_bounds += <Py_ssize_t>b.held * width
                 for k in range(width):
                     n_more += b.n_survivors[k]
                     bound_further(&of, &b, g, k)
-                    leave_out_known(&b, k, order[g + k], index)
                     if b.n_survivors[k] == 0:
                         continue
                     n_exact += b.n_survivors[k]

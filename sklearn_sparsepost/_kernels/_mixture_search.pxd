@@ -27,6 +27,12 @@ cdef extern from *:
     const float WIDER "SPARSEPOST_WIDER"
     const float LEAST "SPARSEPOST_LEAST"
 
+cdef extern from "_survivors.h" nogil:
+    int keep_rows(
+        const float *excess, const float *partial, int n, int first, int *row, float *total,
+        int held,
+    )
+
 cdef enum:
     TILE = 256  # rows that components are compared with, a group at a time: both stay in cache
     GROUP = 16
@@ -65,10 +71,12 @@ cdef struct Block:  # rows that are searched together
     int n_survivors[GROUP]
     int *survivor
     float *total
-    # Scratch memory of one component.
-    int *where
+    # Rows by the components that they began with: `pair` up to each component's `stop`.
     int *stop
     int *pair
+    int *component
+    # Scratch memory of one component.
+    int *where
     float *partial
     float *excess
     void *squares
@@ -164,7 +172,7 @@ cdef inline size_t lay_out(
     """Cut scratch memory for `size` rows into arrays; returns how much that takes."""
     cdef size_t used = 0
     b.stride = (size + TILE - 1) // TILE * TILE
-    b.pitch = size + 1  # what comes after the last survivor is written, too
+    b.pitch = size + 16  # what comes after the last survivor is written, too
     b.row = <int *>take(memory, &used, size * sizeof(int))
     b.least = <double *>take(memory, &used, size * sizeof(double))
     b.low = <float *>take(memory, &used, size * sizeof(float))
@@ -176,6 +184,7 @@ cdef inline size_t lay_out(
     b.where = <int *>take(memory, &used, size * sizeof(int))
     b.stop = <int *>take(memory, &used, K * sizeof(int))
     b.pair = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
+    b.component = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
     b.partial = <float *>take(memory, &used, b.stride * sizeof(float))
     b.excess = <float *>take(memory, &used, TILE * sizeof(float))
     b.squares = take(memory, &used, size * itemsize)
@@ -208,7 +217,7 @@ cdef inline void weigh_first(
 
 
 cdef inline void sort_rows(
-    Block *b, const float[:, ::1] white, int n_first, const int[:, ::1] index,
+    Block *b, const float[:, ::1] white, int n_first, int K, const int[:, ::1] index,
     const floating[:, ::1] weight
 ) noexcept nogil:
     """Rows by rising L-th best weight: those that a component may matter to come first."""
@@ -230,46 +239,55 @@ cdef inline void sort_rows(
             b.feature[<Py_ssize_t>j * b.stride + i] = x[j]
         b.norm[i] = length
         b.low[i] = _low(b.least[i])
+        for j in range(L):
+            b.component[i * L + j] = index[b.row[i], j]
+    by_component(b.component, b.n * L, K, b.stop, b.pair)
     b.held = b.n
 
 
-cdef inline void bound_group(const Bounds *of, Block *b, int g, int width) noexcept nogil:
-    """The rows that the first columns do not rule out, for each component of a group."""
-    cdef int t = -TILE, i, k, s, count, n_columns = of.stages[0]
+cdef inline void bound_group(
+    const Bounds *of, Block *b, int g, int width, int L
+) noexcept nogil:
+    """The rows that the first columns do not rule out, for each component of a group.
+
+    Those that have the component already are left out, too.
+    """
+    cdef int t = -TILE, i, k, c, count, n_columns = of.stages[0]
+    cdef int known[GROUP]  # where, among the pairs of rows and components, the next row is
     cdef float room, by_length, twice = 2 * (1 + WIDER)
     cdef float *partial = b.partial
     cdef float *excess = b.excess
     cdef const float *low
     cdef const float *norm
-    cdef int *survivor
-    cdef float *total
     for k in range(width):
         b.n_survivors[k] = 0
+        c = of.order[g + k]
+        known[k] = b.stop[c - 1] if c > 0 else 0
     while t + TILE < b.held:
         t += TILE
         count = min(TILE, b.held - t)
         low = b.low + t
         norm = b.norm + t
         for k in range(width):
+            c = of.order[g + k]
             lane_squares(
                 b.feature + t, b.stride, count, of.D,
                 of.factors + <Py_ssize_t>(g + k) * of.D * of.W, of.W, n_columns,
                 of.offset + <Py_ssize_t>(g + k) * of.W, partial,
             )
             _room(
-                of.constant[of.order[g + k]], n_columns, of.size[g + k], of.offset_size[g + k],
+                of.constant[c], n_columns, of.size[g + k], of.offset_size[g + k],
                 &room, &by_length,
             )
             for i in range(count):
                 excess[i] = partial[i] + twice * low[i] - room - by_length * norm[i]
-            survivor = b.survivor + <Py_ssize_t>k * b.pitch
-            total = b.total + <Py_ssize_t>k * b.pitch
-            s = b.n_survivors[k]
-            for i in range(count):  # without branches: who leaves is hard to predict
-                survivor[s] = t + i
-                total[s] = partial[i]
-                s += excess[i] <= 0
-            b.n_survivors[k] = s
+            while known[k] < b.stop[c] and b.pair[known[k]] // L < t + TILE:
+                excess[b.pair[known[k]] // L - t] = 1
+                known[k] += 1
+            b.n_survivors[k] = keep_rows(
+                excess, partial, count, t, b.survivor + <Py_ssize_t>k * b.pitch,
+                b.total + <Py_ssize_t>k * b.pitch, b.n_survivors[k],
+            )
 
 
 cdef inline void bound_further(const Bounds *of, Block *b, int g, int k) noexcept nogil:
@@ -306,24 +324,6 @@ cdef inline void bound_further(const Bounds *of, Block *b, int g, int k) noexcep
     b.n_survivors[k] = s
 
 
-cdef inline void leave_out_known(
-    Block *b, int k, int component, const int[:, ::1] index
-) noexcept nogil:
-    """Keep the survivors that do not have the component yet, and where they are."""
-    cdef int i, j, row, s = 0, L = <int>index.shape[1]
-    cdef int *survivor = b.survivor + <Py_ssize_t>k * b.pitch
-    for i in range(b.n_survivors[k]):
-        row = b.row[survivor[i]]
-        for j in range(L):
-            if index[row, j] == component:
-                break
-        else:
-            b.where[s] = row
-            survivor[s] = survivor[i]
-            s += 1
-    b.n_survivors[k] = s
-
-
 cdef inline void weigh_survivors(
     const floating[:, ::1] rows, const floating[:, :, ::1] factors, const floating[:, ::1] offset,
     double constant, Block *b, int k, int component, int[:, ::1] index, floating[:, ::1] weight
@@ -334,6 +334,8 @@ cdef inline void weigh_survivors(
     cdef int *survivor = b.survivor + <Py_ssize_t>k * b.pitch
     cdef floating w
     cdef floating *squares = <floating *>b.squares
+    for i in range(n):
+        b.where[i] = b.row[survivor[i]]
     row_squares(
         &rows[0, 0], b.where, n, D, &factors[component, 0, 0], W, W, &offset[component, 0], 0,
         squares,

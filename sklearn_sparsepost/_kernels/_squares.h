@@ -1,7 +1,7 @@
 /* Sums of squared projections of rows onto columns, without writing the projections to memory.
 
-   The columns are vectors' lanes and four rows share each load of them, so that a product of
-   four rows and three vectors of columns stays in registers until it is squared and summed.
+   The columns are vectors' lanes and some rows share each load of them, so that a product of these
+   rows and some vectors of columns stays in registers until it is squared and summed.
    The file includes itself once for each type. */
 #ifndef REAL
 
@@ -9,13 +9,25 @@
 #define PASTE2(x, y) PASTE(x, y)
 #define NAME(x) PASTE2(x, SUFFIX)
 
-/* Bytes of a vector: the compiler takes one that is longer than the unit's apart in memory, and
-   longer ones than these gain nothing. */
-#if defined(__AVX__)
+/* Bytes of a vector, rows that share a load, and the most vectors of columns whose products with
+   these stay in registers. Longer vectors want more rows: each is a load for fewer products. */
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define VECTOR 64
+#define N_ROWS 8
+#define MOST 2
+#elif defined(__AVX__)
 #define VECTOR 32
+#define N_ROWS 4
+#define MOST 3
 #else
 #define VECTOR 16
+#define N_ROWS 4
+#define MOST 3
 #endif
+
+/* Columns come in multiples of this. */
+#define STEP 8
 
 #define REAL float
 #define SUFFIX _f
@@ -32,10 +44,12 @@
 #undef NAME
 #undef PASTE2
 #undef PASTE
+#undef N_ROWS
+#undef MOST
 
 /* out[i] = sum over j of (sum over d of rows[d][i] columns[d, j] - offset[j])^2, with rows as lanes.
 
-   rows: (n_features, stride), 16 (n / 16) + 16 numbers at least of each feature; columns: upper
+   rows: (n_features, stride), 32 (n / 32) + 32 numbers at least of each feature; columns: upper
    triangular, of which the first n_columns are used, a multiple of 4; out: as long as a row. */
 static void lane_squares(
     const float *rows, int stride, int n, int n_features, const float *columns, int pitch,
@@ -79,6 +93,7 @@ static void lane_squares(
 }
 
 #undef VECTOR
+#undef STEP
 
 #else
 
@@ -89,23 +104,35 @@ static void lane_squares(
 typedef REAL NAME(lanes)
     __attribute__((vector_size(VECTOR), aligned(sizeof(REAL)), may_alias));
 
-/* Adds the squares of four rows' projections onto V vectors of columns to `total`. V is a constant
-   wherever this is inlined. */
-static inline __attribute__((always_inline)) void NAME(four_rows)(
-    const REAL *const *row, const REAL *columns, int pitch, const REAL *offset, int depth, int V,
-    NAME(lanes) *total)
+/* A vector, or half of one and zeros. */
+static inline __attribute__((always_inline)) NAME(lanes) NAME(load)(const REAL *from, int half)
 {
-    NAME(lanes) sum[4][3];
-    for (int r = 0; r < 4; r++)
+#if defined(__AVX512F__)
+    if (half)
+        return (NAME(lanes))_mm512_maskz_loadu_ps(0xFF, (const float *)from);
+#endif
+    return *(const NAME(lanes) *)from;
+}
+
+/* Adds the squares of some rows' projections onto V vectors of columns to `total`, or onto half of
+   one. V and `half` are constants wherever this is inlined. */
+static inline __attribute__((always_inline)) void NAME(some_rows)(
+    const REAL *const *row, const REAL *columns, int pitch, const REAL *offset, int depth, int V,
+    int half, NAME(lanes) *total)
+{
+    NAME(lanes) sum[N_ROWS][MOST];
+    for (int r = 0; r < N_ROWS; r++)
         for (int v = 0; v < V; v++)
-            sum[r][v] = -*(const NAME(lanes) *)(offset + v * WIDTH);
+            sum[r][v] = -NAME(load)(offset + v * WIDTH, half);
     for (int d = 0; d < depth; d++) {
-        const NAME(lanes) *column = (const NAME(lanes) *)(columns + (long long)d * pitch);
-        for (int r = 0; r < 4; r++)
+        NAME(lanes) column[MOST];
+        for (int v = 0; v < V; v++)
+            column[v] = NAME(load)(columns + (long long)d * pitch + v * WIDTH, half);
+        for (int r = 0; r < N_ROWS; r++)
             for (int v = 0; v < V; v++)
                 sum[r][v] += row[r][d] * column[v];
     }
-    for (int r = 0; r < 4; r++)
+    for (int r = 0; r < N_ROWS; r++)
         for (int v = 0; v < V; v++)
             total[r] += sum[r][v] * sum[r][v];
 }
@@ -115,33 +142,36 @@ static inline __attribute__((always_inline)) void NAME(four_rows)(
 /* out[i] = sum over j of (rows[which[i]] . columns[:, j] - offset[j])^2.
 
    rows: (?, n_features); which: n row numbers, or NULL for the first n rows; columns: (n_features,
-   pitch), of which the first n_columns are used, a multiple of WIDTH, with zeros in columns[d, j]
+   pitch), of which the first n_columns are used, a multiple of STEP, with zeros in columns[d, j]
    for d > above + j. */
 static void NAME(row_squares)(
     const REAL *rows, const int *which, int n, int n_features, const REAL *columns, int pitch,
     int n_columns, const REAL *offset, int above, REAL *out)
 {
 #if defined(__GNUC__)
-    for (int i = 0; i < n; i += 4) {
-        const REAL *row[4];
-        NAME(lanes) total[4] = {{0}};
-        for (int r = 0; r < 4; r++) {
+    for (int i = 0; i < n; i += N_ROWS) {
+        const REAL *row[N_ROWS];
+        NAME(lanes) total[N_ROWS] = {{0}};
+        for (int r = 0; r < N_ROWS; r++) {
             int at = i + r < n ? i + r : n - 1;
             row[r] = rows + (long long)(which ? which[at] : at) * n_features;
         }
         for (int j = 0, used; j < n_columns; j += used) {
             int left = (n_columns - j) / WIDTH;
-            int V = left == 4 ? 2 : left < 3 ? left : 3;
-            used = V * WIDTH;
+            int V = left == MOST + 1 ? 2 : left < MOST ? left : MOST;
+            used = V ? V * WIDTH : STEP;
             int depth = above + j + used < n_features ? above + j + used : n_features;
-            if (V == 3)
-                NAME(four_rows)(row, columns + j, pitch, offset + j, depth, 3, total);
+            const REAL *from = columns + j;
+            if (V == MOST)
+                NAME(some_rows)(row, from, pitch, offset + j, depth, MOST, 0, total);
             else if (V == 2)
-                NAME(four_rows)(row, columns + j, pitch, offset + j, depth, 2, total);
+                NAME(some_rows)(row, from, pitch, offset + j, depth, 2, 0, total);
+            else if (V == 1)
+                NAME(some_rows)(row, from, pitch, offset + j, depth, 1, 0, total);
             else
-                NAME(four_rows)(row, columns + j, pitch, offset + j, depth, 1, total);
+                NAME(some_rows)(row, from, pitch, offset + j, depth, 1, 1, total);
         }
-        for (int r = 0; r < 4 && i + r < n; r++) {
+        for (int r = 0; r < N_ROWS && i + r < n; r++) {
             REAL sum = 0;
             for (int v = 0; v < WIDTH; v++)
                 sum += total[r][v];

@@ -76,8 +76,10 @@ class GaussianSearch:
     def coordinates(self, rows):
         """The rows in the principal axes, and the numbers of those too far away for the search."""
         white = rows.astype(np.float64, copy=False) @ self.whitening
-        far = np.flatnonzero(np.abs(white).max(axis=1, initial=0) > FAR)
-        white[far] = 0
+        far = np.empty(0, dtype=np.intp)
+        if max(white.max(initial=0), -white.min(initial=0)) > FAR:
+            far = np.flatnonzero(np.abs(white).max(axis=1) > FAR)
+            white[far] = 0
         return white.astype(np.float32, copy=False), far
 
     def __call__(self, rows, white, table, level, start=None):
