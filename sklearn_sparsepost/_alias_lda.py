@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
-from sklearn_sparsepost._sampling import lda, pitman_yor, process
+from sklearn_sparsepost._sampling import blocks, lda, pitman_yor, process
 
 # A discount to begin with that is learned, and a share of the words' number for a concentration.
 FIRST_DISCOUNT, FIRST_CONCENTRATION = 0.1, 0.1
@@ -193,6 +193,13 @@ class AliasLDA(BaseSampledTopics):
     posterior is the stationary distribution of no sampler exactly, with one thread or with many.
     Which blocks there are depends on the data alone.
 
+    The blocks of a Dask array are swept side by side, too, each on counts of words that lack what
+    the others change in the same sweep (Newman et al. [7]_), so that the chain is another one than
+    that of the same rows in memory, and depends on the blocks. The more blocks there are and the
+    fewer tokens each has, the staler these counts; what that costs is in :ref:`the user guide
+    <chains_over_blocks>`. Counts must be whole, and
+    ``topic_word_prior_type="pitman_yor"`` has no such chain.
+
     Metropolis-Hastings with tables of a while ago leaves the posterior unchanged only if the
     tables do not depend on the present state. They are therefore built anew ever more rarely as
     the chain goes on (in the first sweeps after as many draws as they have entries [1]_), so that
@@ -215,6 +222,8 @@ class AliasLDA(BaseSampledTopics):
        Poisson-Dirichlet process. ECML PKDD 2011.
     .. [6] Y. W. Teh, M. I. Jordan, M. J. Beal, D. M. Blei. Hierarchical Dirichlet processes.
        Journal of the American Statistical Association 101, 2006.
+    .. [7] D. Newman, A. Asuncion, P. Smyth, M. Welling. Distributed algorithms for topic models.
+       Journal of Machine Learning Research 10, 2009.
 
     Examples
     --------
@@ -353,6 +362,17 @@ class AliasLDA(BaseSampledTopics):
             return process.ProcessPitmanYorChain if self._seats else process.ProcessChain
         return pitman_yor.PitmanYorChain if self._seats else lda.LDAChain
 
+    @property
+    def _blocks_chain_type(self):
+        if self._seats:
+            return None  # where two blocks change a word's tables, their sums may be no seating
+        return blocks.ProcessInBlocks if self._grows else blocks.LDAInBlocks
+
+    @property
+    def _without_blocks(self):
+        name = super()._without_blocks
+        return f"{name} under topic_word_prior_type='pitman_yor'" if self._seats else name
+
     def _resolve_priors(self, n_features):
         if self._grows and self.doc_topic_prior is not None:
             raise ValueError(
@@ -394,7 +414,7 @@ class AliasLDA(BaseSampledTopics):
                 f"topics to go on with were fitted with {begun_with[0]} and {begun_with[1]}"
             )
         kept = getattr(self, "_fit_state", None)
-        if kept is not None and type(kept) is not self._chain_type:
+        if kept is not None and type(kept) not in (self._chain_type, self._blocks_chain_type):
             raise ValueError(
                 f"topic_word_prior_type={self.topic_word_prior_type!r}, but the fitted topics to "
                 "go on with are of the other type"

@@ -6,16 +6,18 @@ from functools import partial
 import numpy as np
 
 from sklearn_sparsepost._base import _fit_context
-from sklearn_sparsepost._checks import fingerprint, has_fractions, weighted_rows
+from sklearn_sparsepost._checks import check_tokens, fingerprint, has_fractions, weighted_rows
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
-from sklearn_sparsepost._run.collections import refuse_collection
+from sklearn_sparsepost._run.blocks import only_block
+from sklearn_sparsepost._run.collections import corpus_of, is_collection, refuse_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import local_threads
+from sklearn_sparsepost._sampling.blocks import InBlocks, TokensInBlocks
 from sklearn_sparsepost._sampling.chain import sampled_pass
-from sklearn_sparsepost._sampling.tokens import Tokens, topics_under, uniform_topics
+from sklearn_sparsepost._sampling.tokens import MOST_TOKENS, Tokens, topics_under, uniform_topics
 from sklearn_sparsepost._starts.topics import first_counts
 from sklearn_sparsepost._tables import PseudoCounts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, topic_table
@@ -30,6 +32,8 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     - ``_chain_type``: the class of its chains, a :class:`Chain`, called as ``_chain_type(tokens, z,
       seed, dtype=..., fingerprint=..., **settings)``;
+    - ``_blocks_chain_type``: the same for blocks of a Dask array, an :class:`InBlocks`; None for no
+      such chain;
     - ``_settings(alpha, beta, n_features, goes_on=False)``: what the parameters say of a chain, as
       keyword arguments of that class, given the documents' and the topics' priors as checked
       arrays; what else is learned is as it stands if the fit goes on;
@@ -41,6 +45,8 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     They are asked before the first pass; a pass itself reads nothing of the estimator.
     """
+
+    _blocks_chain_type = None
 
     def _settings(self, alpha, beta, n_features, goes_on=False):
         raise NotImplementedError
@@ -60,9 +66,13 @@ class BaseSampledTopics(BaseTopicEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents. Held as tokens from then on, for `partial_fit` and
-            `warm_start`: 6 bytes each, 8 with more than 65,536 topics.
+            `warm_start`: 6 bytes each, 8 with more than 65,536 topics. A Dask array in blocks of
+            rows is taken by :class:`AliasLDA` alone: its workers hold the tokens of their blocks,
+            and the counts of words in topics that a block reads are up to date but for what the
+            other blocks change in the same sweep (:ref:`chains_over_blocks`). One in a single block
+            comes to this process, and gives the bytes of the same matrix.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -78,19 +88,26 @@ class BaseSampledTopics(BaseTopicEstimator):
         ------
         ValueError
             If a parameter is out of range, a count is negative, NaN or infinite, X is empty, or
-            weights are not whole or all 0.
+            weights are not whole or all 0; or if X is a Dask array of more than one block, and
+            counts are not whole, or there is no chain over blocks.
         """
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "n_iter_")
             self._refuse_blocks(X)
             X, dtype = self._validate_counts(X, reset=not goes_on)
-            X = self._copies(X, sample_weight)
+            X = self._copies(_one_is_here(X), sample_weight)
             if goes_on:
                 self._check_goes_on()
             self._resolve_priors(X.shape[1])
             self._check_corpus(X)
-            self._warn_of_fractions(X)
-            self._run_passes(X, self._starts(X, dtype, goes_on), self._one_pass(), reached)
+            self._check_whole(X, dtype)
+            given, states = corpus_of(X, dtype).given, self._starts(X, dtype, goes_on)
+            del X  # blocks need not be held beside their tokens
+            try:
+                self._run_passes(given, states, self._one_pass(), reached)
+            finally:
+                if isinstance(reached.best, InBlocks):
+                    reached.best.tokens.let_go()
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -123,13 +140,13 @@ class BaseSampledTopics(BaseTopicEstimator):
         """
         with self._whole_passes():
             first = not hasattr(self, "n_iter_")
-            self._refuse_blocks(X)
+            self._refuse_blocks(X, "partial_fit")
             X, dtype = self._validate_counts(X, reset=first)
-            X = self._copies(X, sample_weight)
+            X = self._copies(_one_is_here(X), sample_weight)
             if not first:
                 self._check_goes_on()
             self._resolve_priors(X.shape[1])
-            self._warn_of_fractions(X)
+            self._check_whole(X, dtype)
             if first:
                 self._check_corpus(X)
             chain = self._new_chain(X, dtype) if first else self._extended_chain(X)
@@ -138,14 +155,23 @@ class BaseSampledTopics(BaseTopicEstimator):
                 self._store(self._one_pass()(chain), whole=True)
         return self
 
-    def _refuse_blocks(self, X):
-        refuse_collection(
-            X,
-            f"the chain of {type(self).__name__}",
-            "its sweeps need all tokens in one process. Give it X.compute() if that fits, or a "
-            "part of X, or learn the topics by SparseLDA, whose local_step='gibbs' draws them, "
-            "too; transform and score take Dask arrays",
-        )
+    def _refuse_blocks(self, X, method="fit"):
+        """Refuse more than one block of a Dask array where there is no chain over blocks."""
+        if not is_collection(X) or X.numblocks[0] == 1:
+            return
+        if method == "partial_fit" or self._blocks_chain_type is None:
+            refuse_collection(
+                X,
+                f"{method} of {self._without_blocks}",
+                "its chain has all tokens in one process. Give it X.compute() if that fits, or a "
+                "part of X, or learn the topics by SparseLDA, whose local_step='gibbs' draws them, "
+                "too; transform and score take Dask arrays",
+            )
+
+    @property
+    def _without_blocks(self):
+        """Who has no chain over blocks, in words."""
+        return type(self).__name__
 
     def _copies(self, X, sample_weight):
         """As many copies of each document as it weighs."""
@@ -154,12 +180,16 @@ class BaseSampledTopics(BaseTopicEstimator):
             return X
         return X[np.repeat(np.arange(X.shape[0]), weight.astype(np.int64))]
 
-    def _warn_of_fractions(self, X):
-        if has_fractions(X):
+    def _check_whole(self, X, dtype):
+        """Warn of fractional counts; of a Dask array they are an error."""
+        owner = type(self).__name__
+        if is_collection(X):
+            corpus_of(X, dtype).check(partial(check_tokens, owner=owner, most=MOST_TOKENS))
+        elif has_fractions(X):
             warnings.warn(
-                f"X has fractional counts, as tf-idf weights are: {type(self).__name__} rounds "
-                "them at random. Give it the counts of CountVectorizer, or use SparseLDA, which "
-                "takes fractions as they are",
+                f"X has fractional counts, as tf-idf weights are: {owner} rounds them at random. "
+                "Give it the counts of CountVectorizer, or use SparseLDA, which takes fractions as "
+                "they are",
                 UserWarning,
                 stacklevel=4,  # past the validation that wraps `fit`
             )
@@ -188,7 +218,9 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     def _starts(self, X, dtype, goes_on):
         """The one start of a fit, made when it is asked for."""
-        yield self._chain_to_go_on(X, dtype) if goes_on else self._new_chain(X, dtype)
+        chain = self._chain_to_go_on(X, dtype) if goes_on else self._new_chain(X, dtype)
+        del X
+        yield chain
 
     def _new_chain(self, X, dtype):
         """A chain before its first sweep, its topics drawn under those of `init`."""
@@ -204,15 +236,15 @@ class BaseSampledTopics(BaseTopicEstimator):
     def _chain_under(self, topics, X, dtype, alpha, beta, seed, *, goes_on=False):
         """A chain whose topics of tokens are drawn under given topics."""
         tokens, z = self._first_draws(X, dtype, topics, alpha, seed, goes_on=goes_on)
-        if not len(z):
+        if not tokens.n_tokens:
             raise ValueError("X has no tokens: its counts are fractions that were rounded to zero")
         return self._chain_at(tokens, z, X, dtype, alpha, beta, seed, goes_on=goes_on)
 
     def _chain_at(self, tokens, z, X, dtype, alpha, beta, seed, *, goes_on=False):
         """A chain before its first sweep, of given topics of tokens."""
         settings = self._settings(alpha, beta, X.shape[1], goes_on)
-        mark = fingerprint(X)
-        return self._chain_type(tokens, z, seed, dtype=dtype, fingerprint=mark, **settings)
+        kind = self._blocks_chain_type if is_collection(X) else self._chain_type
+        return kind(tokens, z, seed, dtype=dtype, fingerprint=fingerprint(X), **settings)
 
     def _begin_at(self, X, z):
         """Stand before the first sweep of a fit to whole counts, its topics of tokens given.
@@ -235,14 +267,18 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     def _first_draws(self, X, dtype, topics, alpha, seed, *, goes_on):
         """The tokens of documents and topics for them, drawn under given topics or uniformly."""
+        draw = partial(
+            _first_topics,
+            inference=self._inference(alpha),
+            alpha=alpha,
+            dtype=dtype,
+            point=goes_on and self._has_point_topics,
+        )
+        if is_collection(X):
+            tokens = TokensInBlocks(X, seed)
+            return tokens, tokens.first_topics(X, draw, topics, len(alpha))
         tokens = Tokens(X, seed)
-        if topics is None:
-            return tokens, uniform_topics(tokens, self.n_components, seed)
-        inference, corpus = self._inference(alpha), Corpus(X, dtype, self.n_jobs)
-        point = goes_on and self._has_point_topics
-        table = topic_table(corpus, topics, inference, point=point)
-        counts = corpus.map(inference.counts, table)
-        return tokens, topics_under(table, counts, tokens, alpha, seed)
+        return tokens, draw(X, tokens, topics, seed=seed, n_jobs=self.n_jobs)
 
     def _priors_to_go_on(self, n_features):
         """The priors of a chain that goes on, those that are learned as they stand."""
@@ -262,6 +298,8 @@ class BaseSampledTopics(BaseTopicEstimator):
         alpha, beta = self._priors_to_go_on(X.shape[1])
         kept = getattr(self, "_fit_state", None)
         if kept is not None and kept.fingerprint == fingerprint(X):
+            if is_collection(X):
+                kept = kept.on(X)
             return kept.own(**self._settings(alpha, beta, X.shape[1], True))
         seed = self._new_seed()
         chain = self._chain_under(self.components_, X, dtype, alpha, beta, seed, goes_on=True)
@@ -276,6 +314,11 @@ class BaseSampledTopics(BaseTopicEstimator):
             raise ValueError(
                 "partial_fit appends to the documents of a chain, and there is none since "
                 "EarlyStopping restored an earlier sweep"
+            )
+        if isinstance(kept, InBlocks):
+            raise ValueError(
+                "partial_fit appends to the documents of a chain, but those of this one are in "
+                "blocks of a Dask array: fit with warm_start=True to an array of all documents"
             )
         alpha, beta = self._priors_to_go_on(X.shape[1])
         seed = kept.seed + len(kept.tokens.ptr)  # streams that no other part has
@@ -298,3 +341,46 @@ class BaseSampledTopics(BaseTopicEstimator):
             "n_iter_": state.n_passes,
         }
         return {**attributes, "_fit_state": state}  # `partial_fit` appends to the chain
+
+
+def _one_is_here(X):
+    """The data, those of a single block in this process: there is nothing to be divided."""
+    return only_block(X) if is_collection(X) and len(X.parts) == 1 else X
+
+
+def _first_topics(X, tokens, topics, *, inference, alpha, dtype, point, seed=None, n_jobs=1):
+    """Topics of tokens, drawn under given topics or uniformly.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array of shape (n_samples, n_features)
+        Counts.
+    tokens : Tokens
+        Their tokens.
+    topics : ndarray of shape (n_components, n_features) or None
+        Pseudo-counts of words in topics; None for draws that are uniform.
+    inference : object
+        How documents are inferred.
+    alpha : ndarray of shape (n_components,)
+        Prior of the documents' topic weights.
+    dtype : dtype
+        Type to compute in.
+    point : bool
+        Whether topics are point estimates.
+    seed : int, default=None
+        Of the streams; by default the tokens' own.
+    n_jobs : int, default=1
+        Cores.
+
+    Returns
+    -------
+    z : ndarray of shape (n_tokens,), uint16 or int32
+        The topics.
+    """
+    seed = tokens.seed if seed is None else seed
+    if topics is None:
+        return uniform_topics(tokens, len(alpha), seed)
+    corpus = Corpus(X, dtype, n_jobs)
+    table = topic_table(corpus, topics, inference, point=point)
+    counts = corpus.map(inference.counts, table)
+    return topics_under(table, counts, tokens, alpha, seed)

@@ -169,10 +169,13 @@ class TopicAssignments:
             If the estimator holds no tokens, or names do not fit.
         """
         chain = getattr(estimator, "_fit_state", None)
-        if not isinstance(estimator, AliasLDA) or chain is None:
+        if not isinstance(estimator, AliasLDA) or not hasattr(
+            getattr(chain, "tokens", None), "word"
+        ):
             raise ValueError(
                 f"this {type(estimator).__name__} holds no topics of tokens: a fitted AliasLDA "
-                "does, unless EarlyStopping restored an earlier sweep"
+                "does, unless EarlyStopping restored an earlier sweep or the tokens are in blocks "
+                "of a Dask array"
             )
         tokens, order = chain.tokens, chain.tokens.word_order()
         n_documents, n_features = len(tokens.ptr), len(tokens.size)

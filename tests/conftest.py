@@ -74,6 +74,34 @@ def local_cluster():
     return started
 
 
+@pytest.fixture(scope="module")
+def threads_cluster(local_cluster):
+    """A cluster of one worker with two threads, in this process."""
+    with local_cluster(1, 2, processes=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def process_cluster(local_cluster):
+    """A cluster of two processes."""
+    with local_cluster() as client:
+        yield client
+
+
+@pytest.fixture
+def mortal_cluster(local_cluster):
+    """Another one, of a test's own: a worker killed while it starts does not always come back."""
+    import dask
+
+    with (
+        # By default workers try to reach a dead one for 30 seconds.
+        dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
+        local_cluster() as client,
+    ):
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
 def dtype(request):
     return request.param

@@ -151,6 +151,38 @@ cdef class TokenCounts:
             for i in range(z.shape[0]):
                 _add(&self.table, self.table.words + word[i], z[i])
 
+    def set_lists(
+        self,
+        const long long[::1] row_ptr,  # IN
+        const int[::1] topics,  # IN
+        const int[::1] counts,  # IN
+        const long long[::1] size,  # IN
+    ):
+        """Have these counts where there are none yet.
+
+        Parameters
+        ----------
+        row_ptr, topics, counts : ndarray
+            As from `to_lists`; no topic is listed twice for a word.
+        size : ndarray of shape (n_features,), int64
+            That of the words; those of no tokens have no room, and are left out.
+        """
+        cdef Table *t = &self.table
+        cdef Word *word
+        cdef Py_ssize_t w, i
+        with nogil:
+            for w in range(self.n_features):
+                word = t.words + w
+                if not size[w]:
+                    continue
+                for i in range(row_ptr[w], row_ptr[w + 1]):
+                    if word.kind == LISTED:
+                        t.pool[word.first + word.length].topic = topics[i]
+                        t.pool[word.first + word.length].count = counts[i]
+                        word.length += 1
+                    else:
+                        t.dense[word.row * t.stride + topics[i]] = counts[i]
+
     def seat(
         self,
         const float[:, :, ::1] steps,  # IN

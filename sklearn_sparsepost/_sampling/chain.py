@@ -9,7 +9,7 @@ from copy import copy
 import numpy as np
 
 from sklearn_sparsepost._run.threads import settled_threads
-from sklearn_sparsepost._sampling.tokens import Tokens
+from sklearn_sparsepost._sampling.tokens import Tokens, type_of_topics
 
 
 class Chain:
@@ -52,6 +52,11 @@ class Chain:
         self.n_passes = 0
         self.history = []  # log likelihood per token after each pass
         self.recount()
+
+    @staticmethod
+    def typed(z, n_components):
+        """Topics of tokens in the type that so many are held in."""
+        return z.astype(type_of_topics(n_components), copy=False)
 
     @property
     def amount(self):

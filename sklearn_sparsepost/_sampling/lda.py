@@ -111,20 +111,11 @@ class WordsChain(Chain):
         return storage(self.sampler, self.tokens.size, self.n_components)
 
     def _new_counts(self):
-        tokens, prior = self.tokens, self.prior
-        kind = self._storage()
-        kind[prior.row >= 0] = DENSE
-        rows = np.maximum(prior.rows, LEAST_PRIOR)
-        counts = kernels.TokenCounts(
-            kind,
-            tokens.size,
-            _single(prior.base),
-            prior.row,
-            rows,
-            self.n_components,
-            seated=self._seated,
+        size = self.tokens.size
+        counts = empty_counts(
+            self._storage(), size, self.prior, self.n_components, seated=self._seated
         )
-        counts.add_tokens(tokens.word, self.z)
+        counts.add_tokens(self.tokens.word, self.z)
         return counts
 
     def _counts_from(self, arrays):
@@ -176,6 +167,36 @@ class LDAChain(WordsChain):
         value += (gammaln(counts + alpha) - gammaln(alpha)).sum()
         return float(value + (gammaln(total) - gammaln(total + np.diff(doc_ptr))).sum())
 
+    def prior_gains(self):
+        """What a step of :func:`improved_prior` needs of the documents."""
+        ptr = self.tokens.doc_ptr
+        _, topics, counts = kernels.document_topics(self.z, ptr, self.n_components)
+        return prior_gains(self.alpha, topics, counts, np.diff(ptr))
+
+    def cases(self):
+        """The cases of all documents, as :func:`document_cases` has them."""
+        return document_cases(self.tokens, self.z, self.n_components)
+
+    def draw_topics(self, n_steps):
+        """Draw the topic of every token once, in place; see :func:`sweep`."""
+        tokens = self.tokens
+        self.counts.sweep(
+            tokens.word,
+            self.z,
+            tokens.ptr,
+            tokens.groups,
+            self.n_topic,
+            self.alpha,
+            self.topic_totals(),
+            self.seed,
+            self.n_passes + 1,  # streams of 0 are the start's
+            cycle=self.sampler == "cycle",
+            fresh=builds_tables(self.n_passes),
+            n_steps=n_steps,
+            n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens),
+            seating=self.seating(),
+        )
+
     def topic_totals(self):
         """What is added to a topic's tokens."""
         return self.prior.topic_totals()
@@ -187,6 +208,65 @@ class LDAChain(WordsChain):
     def fitted_priors(self):
         """The priors in use, by the names of the estimator's attributes."""
         return {"doc_topic_prior_": self.alpha, "topic_word_prior_": self.prior.as_given()}
+
+
+def empty_counts(kind, size, prior, n_components, *, seated=False):
+    """Counts of words in topics, none yet.
+
+    Parameters
+    ----------
+    kind : ndarray of shape (n_features,), int8
+        How those of each word are to be stored: LISTED, ALIASED or DENSE.
+    size : ndarray of shape (n_features,), int64
+        How many tokens each word will have; no token is drawn of a word of none.
+    prior : WordPrior
+        Prior of the topics' words.
+    n_components : int
+        Number of topics.
+    seated : bool, default=False
+        Whether a word's tokens in a topic sit at tables.
+
+    Returns
+    -------
+    counts : TokenCounts
+        The counts.
+    """
+    kind = np.where(prior.row >= 0, DENSE, kind).astype(np.int8)
+    kind[size == 0] = LISTED
+    rows = np.maximum(prior.rows, LEAST_PRIOR)
+    return kernels.TokenCounts(
+        kind, size, _single(prior.base), prior.row, rows, n_components, seated=seated
+    )
+
+
+def document_cases(tokens, z, n_components):
+    """The cases of documents: topics with their numbers of tokens, and numbers of tokens.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The documents.
+    z : ndarray of shape (n_tokens,), uint16 or int32
+        The topics of their tokens.
+    n_components : int
+        Number of topics.
+
+    Returns
+    -------
+    cells : tuple of ndarray
+        Topics, times 2**32, plus their numbers of tokens in a document, each sum once and in order;
+        and how many documents have it.
+    lengths : tuple of ndarray
+        Numbers of tokens of documents; and how many documents have so many.
+    """
+    _, topics, counts = kernels.document_topics(z, tokens.doc_ptr, n_components)
+    cells = np.unique(topics * np.int64(1 << 32) + counts, return_counts=True)
+    return cells, np.unique(np.diff(tokens.doc_ptr), return_counts=True)
+
+
+def topics_of(cells):
+    """The topics of cases, and their numbers of tokens."""
+    return cells >> 32, cells & 0xFFFFFFFF
 
 
 def storage(sampler, size, n_components):
@@ -226,32 +306,14 @@ def sweep(chain, *, n_steps):
     chain : LDAChain
         Where it stands then, the pass not counted yet.
     """
-    chain, tokens = chain.next(), chain.tokens
-    chain.counts.sweep(
-        tokens.word,
-        chain.z,
-        tokens.ptr,
-        tokens.groups,
-        chain.n_topic,
-        chain.alpha,
-        chain.topic_totals(),
-        chain.seed,
-        chain.n_passes + 1,  # streams of 0 are the start's
-        cycle=chain.sampler == "cycle",
-        fresh=builds_tables(chain.n_passes),
-        n_steps=n_steps,
-        n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens),
-        seating=chain.seating(),
-    )
+    chain = chain.next()
+    chain.draw_topics(n_steps)
     return chain
 
 
 def learn_alpha(chain):
     """One fixed-point step of the documents' prior, in place."""
-    ptr = chain.tokens.doc_ptr
-    _, topics, counts = kernels.document_topics(chain.z, ptr, chain.n_components)
-    gains = prior_gains(chain.alpha, topics, counts, np.diff(ptr))
-    chain.alpha = improved_prior(chain.alpha, *gains)
+    chain.alpha = improved_prior(chain.alpha, *chain.prior_gains())
 
 
 def learn_beta(chain):

@@ -10,11 +10,9 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from sklearn_sparsepost._checks import LEAST_PRIOR
-from sklearn_sparsepost._kernels import gibbs_lda
 from sklearn_sparsepost._run.streams import SEATING, keyed_generator
 from sklearn_sparsepost._sampling import lda
 from sklearn_sparsepost._sampling.pitman_yor import PitmanYorChain, slice_draw
-from sklearn_sparsepost._sampling.tokens import type_of_topics
 
 # Of the draws after a sweep, beside those of Pitman-Yor topics.
 WEIGHTS, CONCENTRATIONS = 2, 3
@@ -42,16 +40,14 @@ class ProcessDocuments:
     ):
         self.doc_concentration = doc_concentration
         self.topic_concentration = topic_concentration
-        z = z.astype(type_of_topics(n_components), copy=False)
+        z = self.typed(z, n_components)
         super().__init__(tokens, z, seed, alpha=np.empty(n_components), **options)
         # A table a document and topic, and slots by size, to begin with.
-        self.tables = np.bincount(self._documents()[1], minlength=n_components)
+        cells, repeats = self.cases()[0]
+        tables = np.bincount(lda.topics_of(cells)[0], repeats, minlength=n_components)
+        self.tables = tables.astype(np.int64)
         self.order = np.argsort(-self.n_topic, kind="stable")
         self.draw_weights(keyed_generator(seed, SEATING, WEIGHTS))
-
-    def _documents(self):
-        """Documents' tokens in topics, as lists."""
-        return gibbs_lda.document_topics(self.z, self.tokens.doc_ptr, self.n_components)
 
     # ------------------------------------------------------------------ going on
 
@@ -87,8 +83,7 @@ class ProcessDocuments:
 
     def draw_tables(self, rng):
         """Draw how many tables documents have in each topic, given their tokens and weights."""
-        _, topics, counts = self._documents()
-        self.tables = tables_of_topics(topics, counts, self.alpha, rng)
+        self.tables = tables_of_topics(*self.cases()[0], self.alpha, rng)
 
     def draw_weights(self, rng):
         """Draw the weights given the tables and the order, then the order given the weights."""
@@ -104,7 +99,7 @@ class ProcessDocuments:
 
     def doc_log_density(self, b):
         """log p(tables | tokens' documents) up to what is the same for all b_1."""
-        lengths, repeats = np.unique(np.diff(self.tokens.doc_ptr), return_counts=True)
+        lengths, repeats = self.cases()[1]
         value = repeats @ (gammaln(b) - gammaln(b + lengths))
         return value + self.tables.sum() * np.log(b)
 
@@ -146,7 +141,7 @@ class ProcessPitmanYorChain(ProcessDocuments, PitmanYorChain):
     """A chain of a hierarchical Dirichlet process over documents with Pitman-Yor topics."""
 
 
-def tables_of_topics(topics, counts, alpha, rng):
+def tables_of_topics(cells, repeats, alpha, rng):
     """Draw the tables of all documents in each topic, given tokens (Antoniak 1974).
 
     Token i + 1 of a topic in a document opens a table with probability alpha / (alpha + i),
@@ -154,8 +149,9 @@ def tables_of_topics(topics, counts, alpha, rng):
 
     Parameters
     ----------
-    topics, counts : ndarray of shape (n_stored,), int32
-        Documents' topics and how many tokens they have, at least one.
+    cells, repeats : ndarray of shape (n_cells,), int64
+        Topics with their numbers of tokens in a document, at least one, and how many documents have
+        these, as from :func:`document_cases`.
     alpha : ndarray of shape (n_components,)
         What documents' processes weigh topics with.
     rng : Generator
@@ -166,8 +162,7 @@ def tables_of_topics(topics, counts, alpha, rng):
     tables : ndarray of shape (n_components,), int64
         Tables of each topic.
     """
-    pairs, repeats = np.unique(topics * np.int64(1 << 32) + counts, return_counts=True)
-    topic, most = pairs >> 32, pairs & 0xFFFFFFFF
+    topic, most = lda.topics_of(cells)
     same = np.append(False, topic[1:] == topic[:-1])
     before = np.where(same, np.roll(most, 1), 0)
     # Documents with at least so many tokens of the topic.

@@ -63,12 +63,7 @@ class Tokens:
             rows, columns, counts = _entries(X, start, stop, seed)
             length[start:stop] = np.bincount(rows, counts, minlength=stop - start)
             self.size += np.bincount(columns, counts, minlength=n_features).astype(np.int64)
-        if self.size.max(initial=0) > MOST_TOKENS:
-            word = int(self.size.argmax())
-            raise ValueError(
-                f"X has {self.size[word]:.3g} tokens of feature {word}, and each is held: "
-                f"{MOST_TOKENS:,} are the most"
-            )
+        check_sizes(self.size)
         n_tokens = int(length.sum())
         n_groups = self._n_groups(n_tokens, n_documents)
         place = by_frequency(self.size)
@@ -137,6 +132,16 @@ def _entries(X, start, stop, seed):
         rng = keyed_generator(seed, ROUNDING, start)
         counts = whole + (rng.random(len(counts)) < counts - whole)
     return rows, np.asarray(X.indices[span]), counts.astype(np.int64)
+
+
+def check_sizes(size):
+    """Raise a ValueError if a word has more tokens than are counted; `size` has those of each."""
+    if size.max(initial=0) > MOST_TOKENS:
+        word = int(size.argmax())
+        raise ValueError(
+            f"X has {size[word]:.3g} tokens of feature {word}, and each is held: "
+            f"{MOST_TOKENS:,} are the most"
+        )
 
 
 def by_frequency(size):
