@@ -84,7 +84,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> None: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
@@ -191,7 +191,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> None: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
