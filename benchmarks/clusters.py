@@ -38,24 +38,30 @@ def _counted(sent):
     from sklearn_sparsepost._run import cluster, collections
     from sklearn_sparsepost._run.shipping import Shipped
 
-    submitted, in_one = cluster._submitted, cluster.in_one
+    submit, to_workers, in_one = cluster._submit, cluster.sent_to_workers, cluster.in_one
     held = {"waited": 0.0}
 
-    def counting(client, function, tasks, shared, read):
-        sent["to each worker"] += len(pickle.dumps(Shipped(shared), 5))
-        sent["globals"] = max(sent["globals"], len(pickle.dumps(shared, 5)))
-        sent["tasks"] += len(tasks)
-        return submitted(client, function, tasks, shared, read)
+    def counting_task(client, function, *given, **place):
+        if function is cluster._on_worker:  # what it alone is given, and no futures
+            sent["tasks"] += 1
+            sent["with tasks"] += len(pickle.dumps(given[-1], 5))
+        return submit(client, function, *given, **place)
 
-    def counting_total(client, function, tasks, shared, read, join):
+    def counting(client, value):
+        sent["to each worker"] += len(pickle.dumps(value, 5))
+        return to_workers(client, value)
+
+    def counting_total(client, function, tasks, shared, *given):
+        sent["globals"] = max(sent["globals"], len(pickle.dumps(shared, 5)))
         began = perf_counter()
-        result = in_one(client, function, tasks, shared, read, join)
+        result = in_one(client, function, tasks, shared, *given)
         held["waited"] += perf_counter() - began
         sent["back"] += len(pickle.dumps(Shipped(result), 5))
         held["result"] = result
         return result
 
-    cluster._submitted, collections.in_one = counting, counting_total
+    cluster._submit, cluster.sent_to_workers = counting_task, counting
+    collections.in_one = counting_total
     return held
 
 
@@ -67,7 +73,7 @@ def _watch_results():
 
     def counting(value):
         text, buffers = packed(value)
-        if isinstance(value, tuple):  # as results are, and globals are not
+        if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "scalars"):
             size = len(text) + sum(part.raw().nbytes for part in buffers)
             shipping.sent.append((float(value[0]["n_samples"]), size))
         return text, buffers
@@ -161,7 +167,8 @@ def cluster(
 def _bytes_of(model, X_there, X, client):
     """Bytes of one pass after the first, what statistics are kept, and seconds of the pieces."""
     model.set_callbacks().set_params(warm_start=True, max_iter=1).fit(X_there)
-    sent = dict.fromkeys(("to each worker", "globals", "back", "tasks"), 0)
+    names = "to each worker", "globals", "back", "tasks", "with tasks"
+    sent = dict.fromkeys(names, 0)
     held = _counted(sent)
     client.run(_watch_results)
     ends = _Ends()

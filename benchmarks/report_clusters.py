@@ -142,12 +142,14 @@ def _bytes(fits, table):
             n_workers = len(run["memory"])
             kept, back, held = (b / n_workers for b in (run["kept"], sent["back"], run["data"]))
             between = sent.get("between workers", 0) / n_workers
-            ratio = (sent["to each worker"] + between + back) / (sent["globals"] + kept)
-            row = [sent["to each worker"], between, back]
+            to = sent["to each worker"] + sent.get("with tasks", 0) / n_workers
+            ratio = (to + between + back) / (sent["globals"] + kept)
+            row = [to, between, back]
             row += [sent["globals"], kept, held, max(run["memory"])]
             rows.append([name, *(f"{value / 1e6:,.0f}" for value in row), f"{ratio:.2f}"])
     note = (
-        "Megabytes of the second pass, a worker of two: what it is sent, what workers send to each "
+        "Megabytes of the second pass, a worker of two: what it is sent, globals and their changes, "
+        "rows of chunks and what they start from, what workers send to each "
         "other and what comes back, all packed; beside the globals, sent once and not packed, its "
         "share of the statistics that are kept, its blocks, and the most memory that it ever had. "
         "The ratio is of all that travels to globals and statistics once."

@@ -6,8 +6,10 @@ scheduler tries forever.
 """
 
 from collections import deque
+from contextlib import nullcontext
 from itertools import islice
 
+from sklearn_sparsepost._run.editions import Editions, edition
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
 
@@ -52,11 +54,11 @@ def in_order(client, function, tasks, shared, read, ahead=None):
             _raise_unless_lost(client, error, attempt)
 
 
-def in_one(client, function, tasks, shared, read, join):
+def in_one(client, function, tasks, shared, read, join, editions=None):
     """Make ``function(part, shared, *given)`` on workers, and sum up the results there.
 
     They are joined in a tree, neighbours first, whose form follows from the number of tasks alone:
-    where the results are, so that the last sum comes back and no other.
+    where the first of two is, so that the last sum comes back and no other.
 
     Parameters
     ----------
@@ -64,6 +66,8 @@ def in_one(client, function, tasks, shared, read, join):
         As for :func:`in_order`; no task leaves.
     join : callable
         ``join(result, next_result)``; picklable, and writes to neither.
+    editions : Editions, default=None
+        What was sent of `shared` before, so that only what has changed is sent; whole by default.
 
     Returns
     -------
@@ -71,18 +75,22 @@ def in_one(client, function, tasks, shared, read, join):
         The sum.
     """
 
-    def joined(*pair):
-        return client.submit(_joined, join, *pair, pure=False)
+    def joined(one, other):
+        (part, where), (next_part, _) = one, other
+        return client.submit(_joined, join, part, next_part, pure=False, **where), where
 
     for attempt in range(ATTEMPTS):
         try:
             # Nothing else is held here, so that what has been joined is let go.
-            total = in_tree(_submitted(client, function, tasks, shared, read), joined)
+            placed = _submitted(client, function, tasks, shared, read, editions)
+            total, _ = in_tree(placed, joined)
             try:
                 return total.result().value
             finally:
                 _cancel(client, [total])
         except Exception as error:
+            if editions is not None:
+                editions.forget()
             _raise_unless_lost(client, error, attempt)
 
 
@@ -116,7 +124,7 @@ def in_tree(parts, join):
 
 def _made(client, function, tasks, shared, read, ahead):
     """Results of tasks, made by the workers."""
-    submitted = _submitted(client, function, tasks, shared, read)
+    submitted = (part for part, _ in _submitted(client, function, tasks, shared, read))
     futures = deque(islice(submitted, ahead))
     try:
         while futures:
@@ -128,13 +136,21 @@ def _made(client, function, tasks, shared, read, ahead):
         _cancel(client, list(futures))
 
 
-def _submitted(client, function, tasks, shared, read):
-    """Futures of tasks, each submitted when it is asked for."""
-    shared = sent_to_workers(client, Shipped(shared))
+def _submitted(client, function, tasks, shared, read, editions=None):
+    """Futures of tasks, each submitted when it is asked for, and where they are best made."""
+    if editions is None:
+        shared = sent_to_workers(client, Shipped(shared))
+    else:
+        shared = editions.futures(shared)
     for task in tasks:
         part, given, holders = read(task)
-        place = {"workers": holders, "allow_other_workers": True} if holders else {}
-        yield _submit(client, _on_worker, function, part, shared, given, **place)
+        where = {"workers": holders, "allow_other_workers": True} if holders else {}
+        yield _submit(client, _on_worker, function, part, shared, given, **where), where
+
+
+def editions_on(client):
+    """What a cluster is sent of a value that changes: see :class:`Editions`."""
+    return Editions(lambda value: sent_to_workers(client, value))
 
 
 def sent_to_workers(client, value):
@@ -172,8 +188,9 @@ def _on_worker(function, part, shared, given):
     from distributed import get_worker
 
     n_threads = max(1, most_threads() // get_worker().state.nthreads)
-    with settled_threads(n_threads), single_blas():
-        return Shipped(function(part, shared.value, *given))
+    of_all = edition(shared) if isinstance(shared, list) else nullcontext(shared.value)
+    with settled_threads(n_threads), single_blas(), of_all as value:
+        return Shipped(function(part, value, *given))
 
 
 def _joined(join, first, second):

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
-from sklearn_sparsepost._run.cluster import in_one, in_order, in_tree
+from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree
 from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
 
 # What Dask raises if a cluster, or what only it has held, is gone.
@@ -220,6 +220,8 @@ class Blocks:
         self.notes = notes
         self.client = client
         self.given = given
+        self._editions = None if client is None else editions_on(client)
+        self._homes = {}  # the worker on which each part was seen first
         self.edges = np.cumsum([0, *(note["n_rows"] for note in notes)])
         self.shape = int(self.edges[-1]), notes[0]["width"]
         self.dtype = np.result_type(*(note["dtype"] for note in notes))
@@ -295,7 +297,7 @@ class Blocks:
         with _told_of_lost_cluster(lambda: f"chunks of block {left[0][0]} of X"):
             yield from in_order(self.client, function, left, shared, self._reader())
 
-    def total(self, function, tasks, shared, join):
+    def total(self, function, tasks, shared, join, *, often=False):
         """Make ``function(block, shared, *given)`` where each block is, and sum up the results.
 
         Parameters
@@ -304,6 +306,9 @@ class Blocks:
             As for :meth:`work`.
         join : callable
             ``join(result, next_result)``; picklable, and writes to neither.
+        often : bool, default=False
+            Whether `shared` is the last of such values with `often` and a few changes, so that
+            these are sent.
 
         Returns
         -------
@@ -313,16 +318,24 @@ class Blocks:
         if self.client is None:
             return in_tree(self.work(function, tasks, shared), join)
         with _told_of_lost_cluster():
-            return in_one(self.client, function, tasks, shared, self._reader(), join)
+            editions = self._editions if often else None
+            return in_one(self.client, function, tasks, shared, self._reader(), join, editions)
 
     def _reader(self):
-        """What says of a task which block it is of, what it is given, and who holds the block."""
+        """What says of a task which block it is of, what it is given, and who holds the block.
+
+        One worker, if it has it still, although others may have copies: so that the sums of
+        neighbours are beside each other.
+        """
         holders = self.client.who_has(self.parts)
 
         def read(task):
             block, given = task
             part = self.parts[block]
-            return part, given, list(holders.get(part.key, ()))
+            held = list(holders.get(part.key, ()))
+            if held and self._homes.get(part.key) not in held:
+                self._homes[part.key] = held[0]
+            return part, given, [self._homes[part.key]] if held else held
 
         return read
 
@@ -433,7 +446,9 @@ class BlockCorpus(Corpus):
         for block, found in held.items():
             reads, own = zip(*found, strict=True)
             tasks.append((block, (step, total, int(self.edges[block]), reads, key, own)))
-        yield self.X.total(_visit_on, tasks, globals_, partial(_join_visits, total))
+        join = partial(_join_visits, total)
+        is_batch = sum(stop - start for runs in chunks for start, stop in runs) < self.n_samples
+        yield self.X.total(_visit_on, tasks, globals_, join, often=is_batch)
 
 
 def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):

@@ -1,8 +1,8 @@
 """What travels between processes of a cluster, smaller where that loses no bit.
 
-Counts of features in components are mostly one number a column, numbers of components fit in two
-bytes, sums of squares are symmetric, and their factors triangular: these are sent so, and made anew
-where they arrive.
+Counts of features in components are mostly one number a column, numbers of components are a little
+above the one before or fit in two bytes, sums of squares are symmetric, and their factors
+triangular: these are sent so, and made anew where they arrive.
 """
 
 import pickle
@@ -12,6 +12,8 @@ import numpy as np
 
 # Entries from which an array is worth the look.
 WORTH_IT = 1 << 12
+# A step between integers from which on, or if it is none, the integer itself is told.
+LONG_STEP = 255
 
 
 class Shipped:
@@ -37,6 +39,97 @@ class Shipped:
         return _unpacked, (text, buffers)
 
 
+class Parcel:
+    """A value that is packed, stays so where it arrives, and is opened where it is wanted.
+
+    Parameters
+    ----------
+    text : bytes
+        From :func:`packed`.
+    buffers : list
+        From there, too: anything that has memory.
+    """
+
+    def __init__(self, text, buffers):
+        self.text = text
+        self.buffers = buffers
+
+    @classmethod
+    def of(cls, value):
+        """Pack a value, which may be written to from now on."""
+        text, buffers = packed(value)
+        return cls(text, [part.raw().tobytes() for part in buffers])
+
+    @property
+    def nbytes(self):
+        """Memory in bytes."""
+        return len(self.text) + sum(memoryview(part).nbytes for part in self.buffers)
+
+    def open(self):
+        """The value; its arrays may be read only."""
+        return pickle.loads(self.text, buffers=self.buffers)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.nbytes
+
+    def __reduce_ex__(self, protocol):
+        buffers = self.buffers
+        if protocol >= 5:
+            buffers = [pickle.PickleBuffer(part) for part in buffers]
+        else:
+            buffers = [bytes(part) for part in buffers]
+        return Parcel, (self.text, buffers)
+
+
+def taken_apart(value):
+    """Pickle a value without its larger arrays.
+
+    Parameters
+    ----------
+    value : object
+        Whatever cloudpickle takes.
+
+    Returns
+    -------
+    text : bytes
+        The pickle, in which these have numbers.
+    arrays : list of ndarray
+        They themselves.
+    """
+    from cloudpickle import CloudPickler
+
+    numbers, arrays = {}, []
+
+    class Parter(CloudPickler):
+        """Puts arrays aside."""
+
+        def persistent_id(self, obj):
+            if not _is_large(obj):
+                return None
+            if id(obj) not in numbers:
+                numbers[id(obj)] = len(arrays)
+                arrays.append(obj)
+            return numbers[id(obj)]
+
+    text = BytesIO()
+    Parter(text, protocol=5).dump(value)
+    return text.getvalue(), arrays
+
+
+def put_together(text, arrays):
+    """Make a value of what :func:`taken_apart` returns."""
+    joiner = pickle.Unpickler(BytesIO(text))
+    joiner.persistent_load = arrays.__getitem__
+    return joiner.load()
+
+
+def _is_large(obj):
+    """Whether something is an array of numbers that is worth the look."""
+    if type(obj) is not np.ndarray or obj.size < WORTH_IT or not obj.flags.c_contiguous:
+        return False
+    return obj.dtype.kind in "biuf" and obj.dtype.itemsize <= 8
+
+
 def packed(value):
     """Pickle a value, its arrays as small as they can be made.
 
@@ -58,7 +151,7 @@ def packed(value):
         """Has the say before cloudpickle, for arrays."""
 
         def reducer_override(self, obj):
-            if type(obj) is np.ndarray and obj.size >= WORTH_IT and obj.flags.c_contiguous:
+            if _is_large(obj):
                 found = _packed_array(obj)
                 if found is not None:
                     return found
@@ -77,10 +170,8 @@ def _unpacked(text, buffers):
 
 def _packed_array(array):
     """How to make a smaller array and this one from it again, if there is a way."""
-    if array.ndim == 1 and array.dtype.kind == "i":
-        narrow = np.min_scalar_type(array.max())
-        if array.min() >= 0 and narrow.itemsize < array.dtype.itemsize:
-            return np.ndarray.astype, (array.astype(narrow), array.dtype)
+    if array.ndim == 1 and array.dtype.kind == "i" and array.min() >= 0:
+        return _packed_integers(array)
     if array.dtype not in (np.float32, np.float64):
         return None
     if array.ndim == 2:
@@ -88,6 +179,32 @@ def _packed_array(array):
     if array.ndim == 3 and array.shape[1] == array.shape[2]:
         return _packed_squares(array)
     return None
+
+
+def _packed_integers(array):
+    """Steps from each to the next, if most are short, or in as few bytes as they need."""
+    steps = np.diff(array, prepend=array.dtype.type(0))
+    long = (steps < 0) | (steps >= LONG_STEP)
+    narrow = np.min_scalar_type(array.max())
+    if len(array) + np.count_nonzero(long) * narrow.itemsize < len(array) * narrow.itemsize:
+        steps[long] = LONG_STEP
+        return _stepped, (steps.astype(np.uint8), array[long].astype(narrow), array.dtype)
+    if narrow.itemsize < array.dtype.itemsize:
+        return np.ndarray.astype, (array.astype(narrow), array.dtype)
+    return None
+
+
+def _stepped(steps, told, dtype):
+    """Integers from steps, those after long ones told."""
+    long = np.flatnonzero(steps == LONG_STEP)
+    steps = steps.astype(dtype)
+    steps[long] = 0
+    found = np.cumsum(steps, dtype=dtype)
+    gaps = told.astype(dtype) - found[long]
+    found[long[0] if len(long) else len(found) :] += np.repeat(
+        gaps, np.diff(long, append=len(found))
+    )
+    return found
 
 
 def _packed_squares(array):
@@ -111,10 +228,15 @@ def _bits(array):
     return array.view(f"i{array.dtype.itemsize}")
 
 
+def same_bits(one, other):
+    """Where two arrays of numbers have the same bits: among zeros there are others."""
+    return _bits(one) == _bits(other)
+
+
 def _packed_table(table):
     """The least of each column, where others are, and these, if they are few."""
     base = table.min(axis=0)
-    differs = _bits(table) != _bits(base)
+    differs = ~same_bits(table, base)
     if 2 * np.count_nonzero(differs) > table.size:
         return None
     return _table, (base, np.packbits(differs), table[differs], len(table))

@@ -1,0 +1,196 @@
+"""Values that workers are sent again and again, each time a little changed: as what has changed.
+
+The globals of memoized and online learning differ from batch to batch where the batch has words,
+and nowhere else. So a worker is sent a value whole, and from then on the entries that are others.
+All that was sent stays with the scheduler until it is sent whole again, so that a worker that is
+new, or has lost what it knew, makes the same bits of it.
+"""
+
+from contextlib import contextmanager
+from threading import Lock
+
+import numpy as np
+
+from sklearn_sparsepost._run.shipping import Parcel, put_together, same_bits, taken_apart
+
+# A whole that is packed to less than this share of its memory is mostly the same in each column:
+# of others changes are no smaller than themselves.
+MOSTLY_SAME = 0.25
+# What all changes may weigh, of the memory of a whole, before it is sent anew.
+MOST_CHANGES = 0.25
+# Entries that are compared at a time.
+BLOCK = 1 << 22
+
+
+class Editions:
+    """A value that changes: what workers were sent of it.
+
+    Parameters
+    ----------
+    send : callable
+        ``send(value)`` returns a future of what is a task of its own.
+    """
+
+    def __init__(self, send):
+        self.send = send
+        self.forget()
+
+    def forget(self):
+        """Have the next edition be sent whole."""
+        self._futures = []
+        self._arrays = None  # of the last edition, if the next one may be sent as changes
+        self._room = 0
+
+    def futures(self, value):
+        """Send what is new in a value.
+
+        Parameters
+        ----------
+        value : object
+            The value as it is now.
+
+        Returns
+        -------
+        futures : list of Future
+            From these :func:`edition` makes it.
+        """
+        futures, arrays, room = self._futures, self._arrays, self._room
+        self.forget()  # should anything end this
+        text, new = taken_apart(value)
+        change = None
+        if arrays is not None and [_kind(array) for array in arrays] == [_kind(a) for a in new]:
+            parts = [_differences(*pair) for pair in zip(arrays, new, strict=True)]
+            change = Parcel.of((text, parts))
+            room -= change.nbytes
+        if change is not None and room > 0:
+            futures = [*futures, self.send(change)]
+        else:
+            whole = Whole(Parcel.of((text, new)))
+            futures = [self.send(whole)]
+            size = sum(array.nbytes for array in new)
+            arrays, room = None, MOST_CHANGES * size
+            if whole.parcel.nbytes < MOSTLY_SAME * size:
+                arrays = [array.copy() for array in new]
+        self._futures, self._arrays, self._room = futures, arrays, room
+        return list(futures)
+
+
+class Whole:
+    """The first edition of a value, packed, and the last one that was read here.
+
+    Parameters
+    ----------
+    parcel : Parcel
+        The value taken apart: text, and arrays.
+    """
+
+    def __init__(self, parcel):
+        self.parcel = parcel
+        self._lock = Lock()
+        self._last = None  # number, arrays and value of the last edition that was read here
+        self._n_readers = 0  # of that
+
+    def __reduce__(self):
+        return Whole, (self.parcel,)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.parcel.nbytes
+
+    @contextmanager
+    def edition(self, changes):
+        """Make an edition, valid inside the context.
+
+        Parameters
+        ----------
+        changes : list of Parcel
+            All that it differs by, in order.
+
+        Returns
+        -------
+        value : context manager
+            Yields the value, which is not to be written to.
+        """
+        with self._lock:
+            if self._last is None or self._last[0] > len(changes):
+                self._last, self._n_readers = self._first(), 0
+            if self._last[0] < len(changes):
+                self._last, self._n_readers = self._changed(changes), 0
+            last = self._last
+            self._n_readers += 1
+        try:
+            yield last[2]
+        finally:
+            with self._lock:
+                if last is self._last:
+                    self._n_readers -= 1
+
+    def _first(self):
+        text, arrays = self.parcel.open()
+        # Of memory of their own, since they are written to.
+        arrays = [array if array.flags.owndata else array.copy() for array in arrays]
+        return 0, arrays, put_together(text, arrays)
+
+    def _changed(self, changes):
+        """The last edition of some changes, in the memory of the one before if nobody reads it."""
+        n_before, arrays, _ = self._last
+        if self._n_readers:
+            arrays = [array.copy() for array in arrays]
+        self._last = None  # should anything end this
+        for change in changes[n_before:]:
+            text, parts = change.open()
+            for array, part in zip(arrays, parts, strict=True):
+                _change(array, *part)
+        return len(changes), arrays, put_together(text, arrays)
+
+
+@contextmanager
+def edition(parts):
+    """Make a value of what was sent.
+
+    Parameters
+    ----------
+    parts : list
+        What the futures of :meth:`Editions.futures` are.
+
+    Returns
+    -------
+    value : context manager
+        Yields the value, which is not to be written to.
+    """
+    whole, *changes = parts
+    with whole.edition(changes) as value:
+        yield value
+
+
+def _kind(array):
+    return array.shape, array.dtype
+
+
+def _differences(old, new):
+    """Where two arrays differ and by what; the old one becomes the new one.
+
+    Sums to which numbers in single precision are added and taken away again differ by another such
+    number, mostly: that is looked at, bit by bit, and half as large.
+    """
+    old, new = old.ravel(), new.ravel()
+    found = [
+        first + np.flatnonzero(~same_bits(old[first : first + BLOCK], new[first : first + BLOCK]))
+        for first in range(0, len(new), BLOCK)
+    ]
+    where = np.concatenate(found)
+    values = new[where]
+    is_step, steps = np.zeros(len(where), dtype=bool), np.empty(0, dtype=np.float32)
+    if new.dtype == np.float64:
+        with np.errstate(all="ignore"):
+            steps = (values - old[where]).astype(np.float32)
+            is_step = same_bits(old[where] + steps, values)
+        steps = steps[is_step]
+    old[where] = values
+    return where[is_step], steps, where[~is_step], values[~is_step]
+
+
+def _change(array, stepping, steps, others, values):
+    flat = array.reshape(-1)
+    if len(steps):
+        flat[stepping] += steps
+    flat[others] = values

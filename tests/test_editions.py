@@ -1,0 +1,216 @@
+"""Values that are sent as what has changed: the same bits, whoever reads them and when."""
+
+import pickle
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from test_collections import blocked
+from test_failures import NO_SIGKILL, Poison, once_deadly_step
+
+from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._models.contract import Globals
+from sklearn_sparsepost._run import cluster as cluster_module
+from sklearn_sparsepost._run.editions import Editions, Whole, edition
+from sklearn_sparsepost._run.shipping import Parcel
+
+pytest.importorskip("distributed", reason="needs the dask extra")
+
+RNG = np.random.default_rng(0)
+# Many more words than a document has, so that a batch changes few counts.
+WIDE = sp.csr_matrix(RNG.poisson(0.005, (90, 900)))
+WIDE_CUTS = [0, 20, 50, 90]
+KINDS = {
+    "memoized": SparseLDA(8, n_batches=3),
+    "online": SparseLDA(8, learning_method="online", batch_size=30),
+    "learned": SparseLDA(8, n_batches=3, doc_topic_prior="auto", doc_start="warm"),
+}
+for made in KINDS.values():
+    made.set_params(max_iter=3, tol=0, sparsity_level=2, random_state=0)
+
+
+def arrived(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def table(share=0.05):
+    return np.where(RNG.random((300, 40)) < share, RNG.random((300, 40)), 0.0)
+
+
+def changed(old):
+    """As batches change counts: numbers of single precision come and go, and some others."""
+    new = old.copy()
+    where = RNG.random(old.shape) < 0.02
+    new[where] += RNG.random(where.sum()).astype(np.float32)
+    new[:3] = RNG.choice([-0.0, np.nan, np.inf, -np.inf, 1e300, 0.0, 5e-324], (3, 40))
+    return new
+
+
+def bits(value):
+    found = [value.counts, value.single, value.name, value.numbers, value.same is value.counts]
+    return [part.tobytes() if isinstance(part, np.ndarray) else part for part in found]
+
+
+def value_of(counts, name):
+    single = counts.astype(np.float32)
+    return Globals(
+        counts=counts, single=single, same=counts, name=name, numbers=np.arange(5000) + len(name)
+    )
+
+
+def a_chain(n_editions):
+    """Values, and what was sent for each."""
+    editions, counts = Editions(arrived), table()
+    values, sent = [], []
+    with np.errstate(over="ignore"):
+        for n in range(n_editions):
+            values.append(bits(value_of(counts, "x" * n)))
+            sent.append(editions.futures(value_of(counts, "x" * n)))
+            counts = changed(counts)
+    return values, sent
+
+
+@pytest.fixture
+def long_chains(monkeypatch):
+    monkeypatch.setattr("sklearn_sparsepost._run.editions.MOST_CHANGES", 100)
+
+
+def read(parts):
+    with edition(parts) as value:
+        return bits(value)
+
+
+def test_editions_are_changes_until_these_weigh_too_much():
+    values, sent = a_chain(60)
+    lengths = [len(parts) for parts in sent]
+    assert lengths[:3] == [1, 2, 3] and lengths.count(1) > 1
+    assert all(a + 1 == b or b == 1 for a, b in zip(lengths[:-1], lengths[1:], strict=True))
+    small = sum(part.nbytes for part in sent[2][1:]) / 2
+    assert small < 0.2 * sum(len(part) for part in values[0][:2])
+    for want, parts in zip(values, sent, strict=True):
+        assert read(parts) == want
+
+
+def test_editions_are_read_in_any_order(long_chains):
+    values, sent = a_chain(8)
+    whole = sent[0][0]
+    for n in (3, 1, 7, 7, 0, 5):
+        assert read([whole, *sent[n][1:]]) == values[n]
+    assert read([arrived(whole), *sent[7][1:]]) == values[7]
+
+
+def test_an_edition_stays_as_it_is_while_it_is_read(long_chains):
+    values, sent = a_chain(4)
+    whole, changes = sent[0][0], sent[3][1:]
+    with whole.edition(changes[:1]) as before, whole.edition(changes) as after:
+        assert (bits(before), bits(after)) == (values[1], values[3])
+        with whole.edition(changes[:2]) as between:
+            assert bits(between) == values[2]
+        assert (bits(before), bits(after)) == (values[1], values[3])
+    assert read([whole, *changes]) == values[3]
+
+
+def test_many_threads_read_editions(long_chains):
+    values, sent = a_chain(6)
+    whole, go, wrong = sent[0][0], Event(), []
+
+    def reader(order):
+        go.wait()
+        for n in order:
+            if read([whole, *sent[n][1:]]) != values[n]:
+                wrong.append(n)
+
+    orders = RNG.integers(0, 6, (6, 40))
+    threads = [Thread(target=reader, args=(order,)) for order in orders]
+    for thread in threads:
+        thread.start()
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_is_of_another_form_or_not_mostly_the_same_is_sent_whole():
+    editions = Editions(arrived)
+    dense = RNG.random((300, 40))
+    for counts in (dense, dense + 1, table(), table()[:200], table()[:200].astype(np.float32)):
+        parts = editions.futures({"held": [counts, "text"]})
+        assert len(parts) == 1 and isinstance(parts[0], Whole)
+        with edition(parts) as value:
+            assert value["held"][0].tobytes() == counts.tobytes()
+    assert len(editions.futures({"held": [counts, "another"]})) == 2
+    editions.forget()
+    assert len(editions.futures({"held": [counts, "another"]})) == 1
+
+
+def test_a_send_that_fails_is_forgotten():
+    counts, fails = table(), []
+
+    def send(value):
+        if fails:
+            raise KeyboardInterrupt
+        return arrived(value)
+
+    editions = Editions(send)
+    editions.futures([counts])
+    fails.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        editions.futures([changed(counts)])
+    fails.clear()
+    parts = editions.futures([counts])
+    assert len(parts) == 1
+    with edition(parts) as value:
+        assert value[0].tobytes() == counts.tobytes()
+
+
+# ---------------------------------------------------------------------- fits
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """What clusters are sent."""
+    found, to_workers = [], cluster_module.sent_to_workers
+
+    def noting(client, value):
+        found.append(value)
+        return to_workers(client, value)
+
+    monkeypatch.setattr(cluster_module, "sent_to_workers", noting)
+    return found
+
+
+def seen_of(estimator):
+    names = [name for name in vars(estimator) if name[-1] == "_"]
+    return {name: np.asarray(getattr(estimator, name)).tobytes() for name in names}
+
+
+@pytest.mark.parametrize("n_workers, n_threads, processes", [(2, 1, True), (2, 2, False)])
+@pytest.mark.parametrize("name", list(KINDS))
+def test_changes_are_sent_and_change_no_byte(
+    name, n_workers, n_threads, processes, sent, local_cluster
+):
+    X = blocked(WIDE, WIDE_CUTS)
+    want = seen_of(clone(KINDS[name]).fit(X))
+    with local_cluster(n_workers, n_threads, processes=processes) as client, client.as_current():
+        found = seen_of(clone(KINDS[name]).fit(X))
+    assert found == want
+    n_changes = sum(isinstance(value, Parcel) for value in sent)
+    assert n_changes >= 4 and sum(isinstance(value, Whole) for value in sent) < n_changes
+
+
+@NO_SIGKILL
+def test_a_killed_worker_loses_no_edition(tmp_path, monkeypatch, sent, local_cluster):
+    deadly, X = tmp_path / "deadly", blocked(WIDE, WIDE_CUTS)
+    want = seen_of(clone(KINDS["memoized"]).fit(X))
+    estimator = clone(KINDS["memoized"])
+    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
+    with local_cluster() as client, client.as_current():
+        client.wait_for_workers(2, timeout=60)
+        estimator.set_callbacks(Poison(deadly)).fit(X)
+    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
+    assert any(isinstance(value, Parcel) for value in sent)
+    found = seen_of(estimator.set_callbacks())
+    assert found == want
