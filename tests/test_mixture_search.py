@@ -1,5 +1,7 @@
 """The search of the largest weights, and neighbours: what they find, and where they are used."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,6 +9,7 @@ from sklearn.base import clone
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost._models.gaussian_search import GaussianSearch
 from sklearn_sparsepost._models.mixture import Mixture
+from sklearn_sparsepost._run.shipping import Shipped, put_together, taken_apart
 from sklearn_sparsepost.observations import Observation
 
 
@@ -40,6 +43,33 @@ def test_search_finds_what_the_plain_way_finds(patches, monkeypatch, dtype, leve
         if dtype == np.float64:
             np.testing.assert_array_equal(index, wanted)
         assert (np.diff(index.astype(int), axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("assume_centered", [True, False])
+def test_search_is_shipped_without_what_workers_find(patches, dtype, assume_centered):
+    pytest.importorskip("cloudpickle", reason="needs the dask extra")
+    X = patches.astype(dtype)
+    options = {"assume_centered": assume_centered, "random_state": 0, "warm_start": True}
+    mixture = SparseMixture(40, max_iter=2, **options).fit(X)
+    model, globals_ = fitted_model(mixture, X.dtype, len(X), sparsity_level=3)
+    text, arrays = taken_apart(globals_)
+    shipped = [pickle.loads(pickle.dumps(Shipped(globals_))).value, put_together(text, arrays)]
+    size = len(pickle.dumps(globals_))
+    assert len(pickle.dumps(Shipped(globals_))) < 0.45 * size
+    search = globals_.table["search"]
+    for found in shipped:
+        there = found.table["search"]
+        assert there.factors is found.table["factors"]
+        marginal, arrays = there.bounds
+        assert marginal.tobytes() == search.bounds[0].tobytes()
+        for name, array in arrays.items():
+            assert array.tobytes() == search.bounds[1][name].tobytes()
+        rows = model.observation.prepare(X)
+        for pair in zip(
+            *(model.observation.best(rows, g.table, g.log_weights, 3) for g in (found, globals_)),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(*pair)
 
 
 @pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])

@@ -418,7 +418,8 @@ class FullGaussian(_MatrixGaussian):
         if not GaussianSearch.pays(n_components, self.n_features, n_rows):
             return table
         share = np.exp(log_weights - log_weights.max())
-        return {**table, "search": GaussianSearch(estimates, constant, share / share.sum())}
+        search = GaussianSearch(estimates, constant, share / share.sum(), table["factors"])
+        return {**table, "search": search}
 
     def best(self, rows, table, log_weights, level, start=None):
         """The largest weights: of neighbours only, or most others ruled out, or of all."""

@@ -1,5 +1,7 @@
 """The largest weights of full Gaussians without computing all."""
 
+from threading import Lock
+
 import numpy as np
 
 from sklearn_sparsepost._kernels import mixture as kernels
@@ -15,6 +17,8 @@ STAGES = (0.25, 0.5, 0.75, 1.0)
 
 # Rows of larger white coordinates could overflow in single precision.
 FAR = 1e12
+# One thread of a process finds bounds that all want.
+FINDING = Lock()
 
 
 class GaussianSearch:
@@ -32,30 +36,40 @@ class GaussianSearch:
         The largest weights that components can have.
     share : ndarray of shape (n_components,)
         What each component counts when the axes are found; any will do.
+    factors : ndarray of shape (n_components, n_features, n_columns)
+        Padded factors of the components' precisions, as weights are computed from.
     """
 
-    def __init__(self, estimates, constant, share):
+    def __init__(self, estimates, constant, share, factors):
         means = estimates["means"]
         pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
         variances, axes = np.linalg.eigh(pooled)
         scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))[::-1]
         axes = axes[:, ::-1]
         self.whitening = axes / scales
-        turn = (axes * scales).T
+        self.constant = constant
+        self.factors = factors
+        self._turn = (axes * scales).T
+        self._means = means if means.any() else None
+        self._bounds = self._found_bounds()
+
+    def _found_bounds(self):
+        """What the kernels bound weights by, and the marginal distributions but for constants."""
+        constant, whitening, n_features = self.constant, self.whitening, len(self.whitening)
         # By falling constants: what can be ruled out then comes last.
         order = np.argsort(-constant, kind="stable").astype(np.int32)
-        factors = estimates["precisions_cholesky"][order]
-        parts = map_slices(lambda held: _triangular(turn @ factors[held]), len(factors))
+        factors = self.factors[order, :, :n_features].astype(np.float64)
+        parts = map_slices(lambda held: _triangular(self._turn @ factors[held]), len(factors))
         factors = np.concatenate(parts)
-        offset = np.einsum("kdp,kd->kp", factors, (means @ self.whitening)[order])
-        lanes, n_features = kernels.LANES, len(variances)
+        offset = np.zeros(factors.shape[::2])
+        if self._means is not None:
+            offset = np.einsum("kdp,kd->kp", factors, (self._means @ whitening)[order])
+        lanes = kernels.LANES
         stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
         diagonal = np.abs(np.einsum("kpp->kp", factors)[:, stages[0] :])
-        self.constant = constant
-        # Of the marginal distributions, but for what all have in common.
-        self.marginal = (constant[order] - np.log(diagonal).sum(axis=1)).astype(np.float32)
+        marginal = (constant[order] - np.log(diagonal).sum(axis=1)).astype(np.float32)
         factors = padded(factors, np.float32)
-        self.arrays = {
+        return marginal, {
             "order": order,
             "white_factors": factors,
             "white_offset": padded(offset, np.float32),
@@ -63,6 +77,19 @@ class GaussianSearch:
             "offset_size": np.abs(offset).max(axis=1).astype(np.float32),
             "stages": stages,
         }
+
+    @property
+    def bounds(self):
+        """What bounds weights; where this was shipped to, found anew when it is first read."""
+        if self._bounds is None:
+            with FINDING:
+                if self._bounds is None:
+                    self._bounds = self._found_bounds()
+        return self._bounds
+
+    def reduced_to_ship(self):
+        """As of `__reduce__`, without what workers find as fast as the client."""
+        return object.__new__, (GaussianSearch,), {**vars(self), "_bounds": None}
 
     @staticmethod
     def pays(n_components, n_features, n_rows):
@@ -113,23 +140,24 @@ class GaussianSearch:
             white,
             index=index,
             weight=weight,
-            **self.arrays,
+            **self.bounds[1],
         )
         sort_by_index(index, weight)
         return index, weight
 
     def _guess(self, white, level):
         """The components whose marginal densities of the first features are largest."""
+        marginal, arrays = self.bounds
         index = np.empty((len(white), level), dtype=np.int32)
         kernels.likely_components(
             white,
-            self.arrays["white_factors"],
-            self.arrays["white_offset"],
-            self.marginal,
-            self.arrays["stages"][0],
+            arrays["white_factors"],
+            arrays["white_offset"],
+            marginal,
+            arrays["stages"][0],
             index,
         )
-        return self.arrays["order"][index]
+        return arrays["order"][index]
 
 
 def _triangular(factors):

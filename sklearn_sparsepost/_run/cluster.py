@@ -6,7 +6,7 @@ scheduler tries forever.
 """
 
 from collections import deque
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import islice
 
 from sklearn_sparsepost._run.editions import Editions, edition
@@ -73,7 +73,19 @@ def in_one(client, function, tasks, shared, read, join, editions=None):
     -------
     total : object
         The sum.
+
+    Raises
+    ------
+    Exception
+        Whatever ends a task. If one killed worker after worker, `task_numbers` of the error are
+        the numbers of those that were given up with the last of these.
     """
+    numbers = {}
+
+    def placed():
+        for n, found in enumerate(_submitted(client, function, tasks, shared, read, editions)):
+            numbers[found[0].key] = n
+            yield found
 
     def joined(one, other):
         (part, where), (next_part, _) = one, other
@@ -82,10 +94,13 @@ def in_one(client, function, tasks, shared, read, join, editions=None):
     for attempt in range(ATTEMPTS):
         try:
             # Nothing else is held here, so that what has been joined is let go.
-            placed = _submitted(client, function, tasks, shared, read, editions)
-            total, _ = in_tree(placed, joined)
+            total, _ = in_tree(placed(), joined)
             try:
                 return total.result().value
+            except Exception as error:
+                if type(error).__name__ == "KilledWorker":
+                    error.task_numbers = _given_up(client, numbers)
+                raise
             finally:
                 _cancel(client, [total])
         except Exception as error:
@@ -200,6 +215,19 @@ def _joined(join, first, second):
 
 def _join_parts(_, join, first, second):
     return join(first, second)
+
+
+def _given_up(client, numbers):
+    """Numbers of tasks that the scheduler has given up, if it can be asked."""
+
+    def erred(keys, dask_scheduler):
+        tasks = dask_scheduler.tasks
+        found = [tasks[key] for key in keys if key in tasks]
+        return [task.key for task in found if task.state == "erred"]
+
+    with suppress(Exception):  # what has happened is told, whatever happens now
+        return sorted(numbers[key] for key in client.run_on_scheduler(erred, list(numbers)))
+    return []
 
 
 def _cancel(client, futures):

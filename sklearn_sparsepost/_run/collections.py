@@ -128,10 +128,10 @@ def _client_of(X):
 
 
 @contextmanager
-def _told_of_lost_cluster(where=lambda: "blocks of X"):
+def _told_of_lost_cluster(where=lambda: "blocks"):
     """Say in one error that a cluster is gone, or a block with the only worker that had it."""
     try:
-        with told_of_lost_workers(where):
+        with told_of_lost_workers(lambda: f"{where()} of X"):
             yield
     except Exception as error:
         if type(error).__name__ not in CLUSTER_LOST:
@@ -294,7 +294,7 @@ class Blocks:
                 yield function(self.parts[block], shared, *given)
             return
         left = deque(tasks)
-        with _told_of_lost_cluster(lambda: f"chunks of block {left[0][0]} of X"):
+        with _told_of_lost_cluster(lambda: f"chunks of block {left[0][0]}"):
             yield from in_order(self.client, function, left, shared, self._reader())
 
     def total(self, function, tasks, shared, join, *, often=False):
@@ -317,9 +317,13 @@ class Blocks:
         """
         if self.client is None:
             return in_tree(self.work(function, tasks, shared), join)
-        with _told_of_lost_cluster():
-            editions = self._editions if often else None
-            return in_one(self.client, function, tasks, shared, self._reader(), join, editions)
+        editions, deadly = self._editions if often else None, []
+        with _told_of_lost_cluster(lambda: _named(deadly)):
+            try:
+                return in_one(self.client, function, tasks, shared, self._reader(), join, editions)
+            except Exception as error:
+                deadly += [tasks[number][0] for number in getattr(error, "task_numbers", ())]
+                raise
 
     def _reader(self):
         """What says of a task which block it is of, what it is given, and who holds the block.
@@ -338,6 +342,13 @@ class Blocks:
             return part, given, [self._homes[part.key]] if held else held
 
         return read
+
+
+def _named(blocks):
+    """What was worked on, by numbers of blocks where they are known."""
+    if len(blocks) == 1:
+        return f"chunks of block {blocks[0]}"
+    return f"chunks of one of the blocks {', '.join(map(str, blocks))}" if blocks else "blocks"
 
 
 def _on_part(part, shared, function, *beside):

@@ -103,6 +103,10 @@ def taken_apart(value):
     class Parter(CloudPickler):
         """Puts arrays aside."""
 
+        def reducer_override(self, obj):
+            found = _reduced(obj)
+            return super().reducer_override(obj) if found is None else found
+
         def persistent_id(self, obj):
             if not _is_large(obj):
                 return None
@@ -121,6 +125,12 @@ def put_together(text, arrays):
     joiner = pickle.Unpickler(BytesIO(text))
     joiner.persistent_load = arrays.__getitem__
     return joiner.load()
+
+
+def _reduced(obj):
+    """What an object says that is enough to send, if it does."""
+    reduce = getattr(type(obj), "reduced_to_ship", None)
+    return None if reduce is None else reduce(obj)
 
 
 def _is_large(obj):
@@ -155,7 +165,8 @@ def packed(value):
                 found = _packed_array(obj)
                 if found is not None:
                     return found
-            return super().reducer_override(obj)
+            found = _reduced(obj)
+            return super().reducer_override(obj) if found is None else found
 
     text, buffers = BytesIO(), []
     Packer(text, protocol=5, buffer_callback=buffers.append).dump(value)
