@@ -73,7 +73,7 @@ def processes_of_a_cluster(folder):
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         made.append(subprocess.Popen(whole, cwd=folder, **quiet))
     try:
-        with distributed.Client(scheduler_file=file, timeout=60) as client:
+        with distributed.Client(scheduler_file=file, timeout=10) as client:
             client.wait_for_workers(1, timeout=60)
             yield made[0]
     finally:
