@@ -13,10 +13,9 @@ import numpy as np
 
 from sklearn_sparsepost._run.shipping import Parcel, put_together, same_bits, taken_apart
 
-# A whole that is packed to less than this share of its memory is mostly the same in each column:
-# of others changes are no smaller than themselves.
-MOSTLY_SAME = 0.25
-# What all changes may weigh, of the memory of a whole, before it is sent anew.
+# Changes are sent if they are smaller than this share of the whole, packed.
+WORTH_IT = 0.5
+# What all changes may weigh before a whole is sent anew, if more than itself: of its memory.
 MOST_CHANGES = 0.25
 # Entries that are compared at a time.
 BLOCK = 1 << 22
@@ -38,8 +37,8 @@ class Editions:
     def forget(self):
         """Have the next edition be sent whole."""
         self._futures = []
-        self._arrays = None  # of the last edition, if the next one may be sent as changes
-        self._room = 0
+        self._arrays = None  # of the last edition
+        self._size, self._room = 0, 0  # of the last whole, and what changes since may weigh yet
 
     def futures(self, value):
         """Send what is new in a value.
@@ -54,7 +53,7 @@ class Editions:
         futures : list of Future
             From these :func:`edition` makes it.
         """
-        futures, arrays, room = self._futures, self._arrays, self._room
+        futures, arrays, size, room = self._futures, self._arrays, self._size, self._room
         self.forget()  # should anything end this
         text, new = taken_apart(value)
         change = None
@@ -62,16 +61,14 @@ class Editions:
             parts = [_differences(*pair) for pair in zip(arrays, new, strict=True)]
             change = Parcel.of((text, parts))
             room -= change.nbytes
-        if change is not None and room > 0:
+        if change is not None and room > 0 and change.nbytes < WORTH_IT * size:
             futures = [*futures, self.send(change)]
         else:
             whole = Whole(Parcel.of((text, new)))
-            futures = [self.send(whole)]
-            size = sum(array.nbytes for array in new)
-            arrays, room = None, MOST_CHANGES * size
-            if whole.parcel.nbytes < MOSTLY_SAME * size:
-                arrays = [array.copy() for array in new]
-        self._futures, self._arrays, self._room = futures, arrays, room
+            futures, arrays = [self.send(whole)], [array.copy() for array in new]
+            size = whole.parcel.nbytes
+            room = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
+        self._futures, self._arrays, self._size, self._room = futures, arrays, size, room
         return list(futures)
 
 
