@@ -65,15 +65,18 @@ cdef extern from *:
     static int sparsepost_gathers = 0;  /* whether these are faster */
 
     #if defined(__AVX512F__)
-    static inline float sparsepost_across(__m512 v, float *running) {
+    static inline __m512 sparsepost_lanes_up(__m512 v) {
         const __m512i three = _mm512_set_epi32(
             11, 11, 11, 11, 11, 11, 11, 11, 3, 3, 3, 3, 3, 3, 3, 3);
         const __m512i seven = _mm512_set1_epi32(7);
         v = _mm512_mask_add_ps(v, 0xaaaa, v, _mm512_moveldup_ps(v));
         v = _mm512_mask_add_ps(v, 0xcccc, v, _mm512_permute_ps(v, 0x55));
         v = _mm512_mask_add_ps(v, 0xf0f0, v, _mm512_permutexvar_ps(three, v));
-        v = _mm512_mask_add_ps(v, 0xff00, v, _mm512_permutexvar_ps(seven, v));
-        _mm512_storeu_ps(running, v);
+        return _mm512_mask_add_ps(v, 0xff00, v, _mm512_permutexvar_ps(seven, v));
+    }
+
+    static inline float sparsepost_across(__m512 v, float *running) {
+        _mm512_storeu_ps(running, sparsepost_lanes_up(v));
         return running[15];
     }
 

@@ -13,6 +13,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_draw
+from sklearn_sparsepost._kernels._lanes cimport LANES, pick, run_up
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._scratch cimport take
 from sklearn_sparsepost._kernels._topl cimport select_topl
@@ -37,13 +38,76 @@ cdef extern from *:
         int j;
         for (j = 0; j < n; j++) out[j] = table[at[j]];
     }
+    /* Whole rows of lanes are written: what is read next in one load was not written in parts. */
+    static CYTHON_INLINE void sparsepost_count(float *count, unsigned slot, float by) {
+        float *SPARSEPOST_RESTRICT row = count + slot / 16 * 16;
+        unsigned j, lane = slot % 16;
+        for (j = 0; j < 16; j++) row[j] += j == lane ? by : 0.0f;
+    }
+    static CYTHON_INLINE void sparsepost_weigh(
+        float *SPARSEPOST_RESTRICT out, const float *SPARSEPOST_RESTRICT count,
+        const float *SPARSEPOST_RESTRICT weight, int n_rows
+    ) {
+        int j;
+        for (j = 0; j < 16 * n_rows; j++) out[j] = count[j] * weight[j];
+    }
+    static CYTHON_INLINE void sparsepost_add(
+        float *SPARSEPOST_RESTRICT out, float factor, const float *SPARSEPOST_RESTRICT count,
+        const float *SPARSEPOST_RESTRICT weight, int n_rows
+    ) {
+        int j;
+        for (j = 0; j < 16 * n_rows; j++) out[j] += factor * (count[j] * weight[j]);
+    }
+    static CYTHON_INLINE void sparsepost_add_row(
+        float *SPARSEPOST_RESTRICT out, float factor, const float *SPARSEPOST_RESTRICT row
+    ) {
+        int j;
+        for (j = 0; j < 16; j++) out[j] += factor * row[j];
+    }
+    #if defined(__AVX512F__)
+    #define SPARSEPOST_IN_REGISTER 1
+    /* A token's draw where one row has all slots, whose counts stay in a register meanwhile: the
+       slot that u times the sum of all weights and `far` falls to, or 16 for none. The token is
+       taken out of its old count, and added to that of the slot. */
+    static CYTHON_INLINE int sparsepost_draw(
+        float *count, const float *weight, unsigned old, float u, float far, float *partial,
+        float *total
+    ) {
+        const __m512 one = _mm512_set1_ps(1);
+        __m512 c = _mm512_loadu_ps(count), v, sum;
+        int lane;
+        c = _mm512_mask_sub_ps(c, (__mmask16)(1u << old), c, one);
+        v = _mm512_mul_ps(c, _mm512_loadu_ps(weight));
+        _mm512_storeu_ps(partial, v);
+        v = sparsepost_lanes_up(v);
+        sum = _mm512_permutexvar_ps(_mm512_set1_epi32(15), v);
+        *total = _mm512_cvtss_f32(sum);
+        sum = _mm512_mul_ps(_mm512_set1_ps(u), _mm512_add_ps(sum, _mm512_set1_ps(far)));
+        lane = _mm_popcnt_u32(_mm512_cmp_ps_mask(v, sum, _CMP_LE_OQ));
+        _mm512_storeu_ps(count, _mm512_mask_add_ps(c, (__mmask16)(1u << lane), c, one));
+        return lane;
+    }
+    #else
+    #define SPARSEPOST_IN_REGISTER 0
+    #define sparsepost_draw(count, weight, old, u, far, partial, total) 16
+    #endif
     """
+    void add_row "sparsepost_add_row" (float *out, float factor, const float *row) noexcept nogil
+    int draw_in_row "sparsepost_draw" (
+        float *count, const float *weight, unsigned int old, float u, float far, float *partial,
+        float *total) noexcept nogil
+    bint in_register "SPARSEPOST_IN_REGISTER"
+    void add_to_lane "sparsepost_count" (float *count, unsigned int slot, float by) noexcept nogil
+    void weigh "sparsepost_weigh" (
+        float *out, const float *count, const float *weight, int n_rows) noexcept nogil
+    void add_products "sparsepost_add" (
+        float *out, float factor, const float *count, const float *weight, int n_rows
+    ) noexcept nogil
     void gather "sparsepost_gather" (
         float *out, const float *table, const int *at, int n) noexcept nogil
     void prefetch "SPARSEPOST_PREFETCH" (const void *at) noexcept nogil
 
 cdef enum:
-    LANES = 16  # slots come in vectors of this many
     AHEAD = 16  # draws that are begun before the first of them is ended, since tables are far away
     MORE_SLOTS = 32  # that there is memory for beside those in use
     SEARCH = 8  # entries passed over are this much cheaper than entries searched for
@@ -73,7 +137,7 @@ cdef struct Document:
     Py_ssize_t stride  # slots that there is memory for
     int *slot  # of every topic, -1 if it has none
     int *topic  # of every slot
-    int *order  # scratch: slots, then their topics, by falling count
+    int *order  # scratch: slots that are kept, then their topics
     int *renamed  # scratch: new numbers of slots
     float *count  # tokens in every slot, zeros behind the last
     float *partial  # scratch: weights of a token
@@ -182,6 +246,11 @@ cdef bint _widen(Document *doc) noexcept nogil:
 
 # ---------------------------------------------------------------- slots
 
+cdef inline int _n_rows(const Document *doc) noexcept nogil:
+    """Rows of lanes that hold all slots."""
+    return (doc.n_slots + LANES - 1) // LANES
+
+
 cdef inline int _slot_of(Document *doc, int k) noexcept nogil:
     """The slot of a topic, a new one if it has none; there must be room for it in `near`."""
     cdef int s = doc.slot[k]
@@ -248,19 +317,16 @@ cdef inline void _fill(
 cdef void _drop_empty(
     Document *doc, const Words *words, const Topics *topics, const int *word, Py_ssize_t n_tokens
 ) noexcept nogil:
-    """Keep the slots of topics with tokens, largest first, which are found soonest then."""
+    """Keep the slots of topics with tokens alone, if these take fewer rows."""
     cdef int s, i, j, n = 0, n_before = doc.n_slots
     cdef Py_ssize_t t, stride
     cdef int *order = doc.order
     for s in range(n_before):
-        if doc.count[s] == 0:
-            continue
-        i = n
-        while i > 0 and doc.count[order[i - 1]] < doc.count[s]:
-            order[i] = order[i - 1]
-            i -= 1
-        order[i] = s
-        n += 1
+        if doc.count[s] > 0:
+            order[n] = s
+            n += 1
+    if (n + LANES - 1) // LANES == _n_rows(doc):
+        return
     stride = (n + MORE_SLOTS + LANES - 1) // LANES * LANES
     stride = stride if stride < doc.stride else doc.stride
     for j in range(doc.n_words):
@@ -336,31 +402,6 @@ cdef inline int _end_far(const Topics *topics, const Draw *draw) noexcept nogil:
     return draw.column.own if draw.u < draw.column.share else draw.column.other
 
 
-cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
-    """The entry where the running sum passes u, the last that weighs anything if none does."""
-    cdef int s, last = 0
-    for s in range(n):
-        if weight[s] > 0:
-            last = s
-            u -= weight[s]
-            if u < 0:
-                return s
-    return last
-
-
-cdef inline float _weigh(
-    const float *count, const float *near, int n, float *partial
-) noexcept nogil:
-    """Counts times weights, a vector at a time, and their sum."""
-    cdef int s
-    cdef float x, total = 0
-    for s in range(n):
-        x = count[s] * near[s]
-        partial[s] = x
-        total += x
-    return total
-
-
 cdef inline void _settle(
     Document *doc, const Topics *topics, const Draw *draw, Py_ssize_t t
 ) noexcept nogil:
@@ -392,17 +433,53 @@ cdef void _first_topics(
         _settle(doc, topics, &draws[begun % AHEAD], begun)
 
 
+cdef inline int _draw_near(
+    Document *doc, const float *near, int old, double u, double far, float *kept
+) noexcept nogil:
+    """Take a token out of its slot and draw another by u, uniform in [0, 1), and put it there.
+
+    -1 if it falls to the topics by their word, which weigh `far` in all. Shares are added to `kept`
+    if it is not NULL.
+    """
+    cdef int s, n_rows = _n_rows(doc)
+    cdef float total
+    cdef float[LANES] running
+    if in_register and n_rows == 1:
+        s = draw_in_row(doc.count, near, old, <float>u, <float>far, doc.partial, &total)
+        u *= total + far
+        if u >= total:
+            if s < LANES:  # so near the end that rounding decided
+                add_to_lane(doc.count, s, -1)
+            return -1
+        if kept != NULL:
+            add_row(kept, 1 / total, doc.partial)
+        if s < LANES:
+            return s
+        run_up(doc.partial, 1, running)
+    else:
+        add_to_lane(doc.count, old, -1)
+        weigh(doc.partial, doc.count, near, n_rows)
+        total = run_up(doc.partial, n_rows, running)
+        u *= total + far
+        if u >= total:
+            return -1
+        if kept != NULL:
+            add_products(kept, 1 / total, doc.count, near, n_rows)
+    s = pick(doc.partial, doc.n_slots, running, u)
+    add_to_lane(doc.count, s, 1)
+    return s
+
+
 cdef bint _sweep(
     Document *doc, const Words *words, const Topics *topics, const int *word,
     const floating *count, bint keeps, bint rao_blackwell
 ) noexcept nogil:
     """Draw every token's topic given all others; False if there is no memory."""
-    cdef int j, w, s, q, n
+    cdef int j, w, s
+    cdef bint shares = keeps and rao_blackwell
     cdef Py_ssize_t t = 0, stop
-    cdef double far, u
+    cdef double far
     cdef Draw draw
-    cdef float total, x
-    cdef float *near
     cdef float *kept
     for j in range(doc.n_words):
         w = word[j]
@@ -410,30 +487,22 @@ cdef bint _sweep(
         stop = t + <Py_ssize_t>count[j]
         _fill(doc, words, topics, j, w)
         while t < stop:
-            near = doc.near + j * doc.stride
             kept = doc.kept + j * doc.stride
-            n = (doc.n_slots + LANES - 1) // LANES * LANES
-            doc.count[doc.z[t]] -= 1
-            total = _weigh(doc.count, near, n, doc.partial)
-            u = keyed_next_double(&doc.stream) * (total + far)
-            if u < total:
-                s = _walk(doc.partial, n, u)
-                if keeps and rao_blackwell:
-                    x = 1 / total
-                    for q in range(n):
-                        kept[q] += x * doc.partial[q]
-                elif keeps:
-                    kept[s] += 1
-            else:
-                draw = _begin_far(words, topics, w, u - total)
+            s = _draw_near(
+                doc, doc.near + j * doc.stride, doc.z[t], keyed_next_double(&doc.stream), far,
+                kept if shares else NULL)
+            if s < 0:
+                draw = _begin_far(words, topics, w, far * keyed_next_double(&doc.stream))
                 s = _slot_of(doc, _end_far(topics, &draw))
                 if doc.n_slots > doc.stride:
                     if not _widen(doc):
                         return False
                 _fill(doc, words, topics, j, w)
+                add_to_lane(doc.count, s, 1)
                 if keeps:
                     doc.kept[j * doc.stride + s] += 1
-            doc.count[s] += 1
+            elif keeps and not rao_blackwell:
+                kept[s] += 1
             doc.z[t] = s
             t += 1
     return True
