@@ -81,7 +81,8 @@ class SparseLDA(BaseVariationalTopics):
           so all `max_iter` passes are made.
 
     burn_in : int, default=3
-        Of "gibbs": sweeps over a document before any counts.
+        Of "gibbs": sweeps over a document before any counts. Short documents under hundreds of
+        topics gain by more, such as 16.
 
     n_sweeps : int, default=3
         Of "gibbs": sweeps over a document that count.
