@@ -47,6 +47,8 @@ def local_steps(quick=False):
             # A step's cost is that of its words' rows of topics: for both alike, larger batches.
             # Drawn topics are slower here: longer than the others, to see whether they catch up.
             options, long = {**options, "batch_size": 2048}, 3
+            if label == "gibbs, online":  # chosen on a quarter of the corpus, split otherwise
+                options |= {"burn_in": 16, "n_sweeps": 1}
         spec = {"options": options, "budget": long * budget, "threads": 2, "coherent": long > 1}
         add("local steps, 2 threads", corpus, k, label, method, **spec)
         if "online" in label:  # a step that forgets sooner helped both on another split
