@@ -173,6 +173,22 @@ def test_more_topics_than_sixteen_bits_hold():
     np.testing.assert_array_equal(state.n_topic, np.bincount(state.z, minlength=70_001))
 
 
+def test_counts_beyond_the_bits_of_an_entry_have_a_row():
+    """Of an entry's 32 bits topics below 70,001 take 17: counts may come to 32,767."""
+    size = np.array([32_767, 32_768, 3])
+    tokens = Tokens(sp.csr_matrix(size[None]), 0)
+    z = np.full(tokens.n_tokens, 70_000, dtype=np.int32)
+    prior = lda.WordPrior(0.1, 3, 70_001)
+    settings = {"alpha": np.full(70_001, 1.0), "prior": prior, "sampler": "sparse"}
+    counts = lda.LDAChain(tokens, z, 0, **settings).counts
+    kinds = [lda.LISTED, lda.DENSE, lda.LISTED]
+    assert counts.arrays["words"]["kind"].tolist() == kinds
+    row_ptr, topics, values = counts.to_lists()
+    np.testing.assert_array_equal(row_ptr, range(4))
+    np.testing.assert_array_equal(topics, [70_000] * 3)
+    np.testing.assert_array_equal(values, size)
+
+
 # ---------------------------------------------------------------------- the stationary distribution
 
 

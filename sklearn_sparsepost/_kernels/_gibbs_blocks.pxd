@@ -267,9 +267,10 @@ cdef inline void _fetch(
     """Ask for what the draw of a token in topic k will read: most time goes into waiting for it."""
     cdef int j, n = <int>t.stride
     if word.kind == LISTED:
-        for j in range(0, word.length, 8):
+        for j in range(0, word.length, 16):
             SPARSEPOST_PREFETCH(t.pool + word.first + j)
-            if model_t is PitmanYor:
+        if model_t is PitmanYor:
+            for j in range(0, word.length, 8):
                 SPARSEPOST_PREFETCH(t.cells + word.cells + j)
         if model_t is PitmanYor:
             SPARSEPOST_PREFETCH(t.tables + word.cells)

@@ -22,9 +22,9 @@
 # So in both a word has a part of its own, `_rise`, and a smooth one of base * `spread`.
 from libc.string cimport memset
 
-from sklearn_sparsepost._kernels._alias cimport alias_build, alias_draw
+from sklearn_sparsepost._kernels._alias cimport Column, alias_build, alias_draw
 from sklearn_sparsepost._kernels._lanes cimport (
-    LANES, pick, pick_listed, run_up, weigh_counts, weigh_list, weigh_pairs, weigh_seats,
+    LANES, find_listed, pick, pick_listed, run_up, weigh_counts, weigh_list, weigh_pairs, weigh_seats,
 )
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 
@@ -42,7 +42,7 @@ cdef enum Kind:
     LISTED, ALIASED, DENSE
 
 cdef struct Word:  # what a draw needs of a word, in one line of cache
-    long long first  # of its entries in the pool
+    long long first  # LISTED: of its entries in the pool; ALIASED: of its table's columns
     double mass  # sum of the weights that its alias table was built from
     float largest  # of those weights
     float beta  # prior
@@ -54,11 +54,6 @@ cdef struct Word:  # what a draw needs of a word, in one line of cache
     int tables  # in all topics
     long long cells  # where its cells of seating begin
     int _unused[2]
-
-
-cdef struct Entry:
-    int topic
-    int count  # LISTED: of the topic; ALIASED: the other topic of this column
 
 
 cdef struct Cell:  # what a token's draw knows of how a word's tokens sit in a topic
@@ -93,8 +88,9 @@ cdef struct Table:  # counts of words in topics, shared by all threads
     int K
     Py_ssize_t stride  # between dense rows
     Word *words
-    Entry *pool
-    float *share  # of the alias tables' columns, beside the pool
+    int bits  # of an entry that are a topic's; the others are its count's
+    unsigned int *pool  # the entries of listed words
+    Column *columns  # of alias tables
     int *dense
     float *stale  # the weights that the alias tables were built from, dense
     const float *prior
@@ -196,34 +192,33 @@ cdef inline float _rise(
 
 cdef inline int _find(const Table *t, const Word *word, int k) noexcept nogil:
     """Where a word's counts have a topic, -1 if nowhere."""
-    cdef int j
     if word.kind != LISTED:
         return k
-    for j in range(word.length):
-        if t.pool[word.first + j].topic == k:
-            return j
-    return -1
+    return find_listed(t.pool + word.first, t.bits, word.length, k)
+
+
+cdef inline int _topic(const Table *t, const Word *word, int j) noexcept nogil:
+    """The j-th topic of a listed word."""
+    return <int>(t.pool[word.first + j] & ((1u << t.bits) - 1))
 
 
 cdef inline int _count(const Table *t, const Word *word, int j) noexcept nogil:
     """A word's tokens in its j-th topic."""
     if word.kind != LISTED:
         return t.dense[word.row * t.stride + j]
-    return t.pool[word.first + j].count
+    return <int>(t.pool[word.first + j] >> t.bits)
 
 
 cdef inline void _remove(model_t *model, Table *t, Word *word, int k) noexcept nogil:
     """Take one token of a word from a topic."""
-    cdef int j = 0
-    cdef Entry *entry
+    cdef int j
+    cdef unsigned int *entry = t.pool + word.first
     if word.kind != LISTED:
         t.dense[word.row * t.stride + k] -= 1
         return
-    entry = t.pool + word.first
-    while entry[j].topic != k:
-        j += 1
-    entry[j].count -= 1
-    if entry[j].count == 0:
+    j = _find(t, word, k)
+    entry[j] -= 1u << t.bits
+    if entry[j] >> t.bits == 0:
         word.length -= 1
         entry[j] = entry[word.length]
         if model_t is PitmanYor:
@@ -234,19 +229,16 @@ cdef inline void _remove(model_t *model, Table *t, Word *word, int k) noexcept n
 cdef inline int _add(Table *t, Word *word, int k) noexcept nogil:
     """Put one token of a word into a topic, and say where its counts have it."""
     cdef int j
-    cdef Entry *entry
     if word.kind != LISTED:
         t.dense[word.row * t.stride + k] += 1
         return k
-    entry = t.pool + word.first
-    for j in range(word.length):
-        if entry[j].topic == k:
-            entry[j].count += 1
-            return j
-    entry[word.length].topic = k
-    entry[word.length].count = 1
-    word.length += 1
-    return word.length - 1
+    j = _find(t, word, k)
+    if j < 0:
+        j = word.length
+        word.length += 1
+        t.pool[word.first + j] = k
+    t.pool[word.first + j] += 1u << t.bits
+    return j
 
 
 cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse) noexcept nogil:
@@ -313,6 +305,7 @@ cdef inline double _rest(const Sampler *s, const Held *held) noexcept nogil:
 cdef inline int _draw_smooth(const Sampler *s, const Held *held, double u) noexcept nogil:
     """A topic from `_rest`: from what the word's base weighs. Few tokens come here."""
     cdef int j, k
+    cdef double run
     u -= _own(s, held) * held.spread
     if u < 0:
         return held.k
@@ -321,7 +314,17 @@ cdef inline int _draw_smooth(const Sampler *s, const Held *held, double u) noexc
         u -= 0 if k == held.k else s.own_spread[j]
         if u < 0:
             return k
-    for k in range(s.K):
+    k = 0
+    while k < s.K - LANES:  # by runs, whose sums are vectors
+        run = 0
+        for j in range(k, k + LANES):
+            run += s.alpha[j] * s.spread[j]
+        run -= s.alpha[held.k] * s.spread[held.k] if k <= held.k < k + LANES else 0
+        if u < run:
+            break
+        u -= run
+        k += LANES
+    for k in range(k, s.K):
         u -= 0 if k == held.k else s.alpha[k] * s.spread[k]
         if u < 0:
             return k
@@ -333,22 +336,22 @@ cdef inline int _draw_listed(
 ) noexcept nogil:
     """The three buckets of Yao, Mimno & McCallum (2009)."""
     cdef int n = word.length, old = held.k, at
-    cdef const Entry *entry = t.pool + word.first
+    cdef const unsigned int *entry = t.pool + word.first
     cdef float own, total
     cdef float running[LANES]
     cdef double u
     if model_t is Dirichlet:
-        total = weigh_list(&entry.topic, NULL, s.both, n, old, s.partial, running, &at)
-        held.rise = entry[at].count - 1
+        total = weigh_list(entry, t.bits, NULL, s.both, n, old, s.partial, running, &at)
+        held.rise = _count(t, word, at) - 1
     else:
         total = weigh_seats(
-            &entry.topic, &t.cells[word.cells].join, s.both, n, old, s.partial, running, &at)
+            entry, t.bits, &t.cells[word.cells].join, s.both, n, old, s.partial, running, &at)
     own = <float>(held.rise * _own(s, held) * held.inverse)
     u = uniform_next(&s.stream) * (own + total + held.base * _rest(s, held)) - own
     if u < 0:
         return old
     if u < total:
-        return entry[pick_listed(s.partial, n, running, u)].topic
+        return _topic(t, word, pick_listed(s.partial, n, running, u))
     return _draw_smooth(s, held, (u - total) / held.base)
 
 
@@ -391,7 +394,7 @@ cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexce
     cdef Py_ssize_t i
     cdef const int *count = t.dense + word.row * t.stride
     cdef float *stale = t.stale + word.row * t.stride
-    cdef Entry *entry = t.pool + word.first
+    cdef Column *column = t.columns + word.first
     cdef float x
     word.largest = 0
     memset(stale, 0, t.stride * sizeof(float))
@@ -407,12 +410,12 @@ cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexce
                 x = <float>(x * s.inverse[k] * (1.0 if s.cycle else s.alpha[k]))
                 stale[k] = x
                 word.largest = x if x > word.largest else word.largest
-                entry[n].topic = k
+                column[n].own = k
                 s.weight[n] = x
                 n += 1
-    word.mass = alias_build(s.weight, n, t.share + word.first, s.other, s.order)
+    word.mass = alias_build(s.weight, n, s.partial, s.other, s.order)
     for j in range(n):
-        entry[j].count = s.other[j]
+        column[j].share, column[j].other = s.partial[j], column[s.other[j]].own
     word.length = n
     word.draws_left = n
 
@@ -421,10 +424,11 @@ cdef inline int _draw_table(Table *t, Word *word, double u) noexcept nogil:
     """A topic from the alias table of a word."""
     cdef double x = u * word.length
     cdef int j = <int>x
-    cdef const Entry *entry = t.pool + word.first
+    cdef const Column *column
     j = j if j < word.length else word.length - 1
+    column = t.columns + word.first + j
     word.draws_left -= 1
-    return entry[j if x - j < t.share[word.first + j] else entry[j].count].topic
+    return column.own if x - j < column.share else column.other
 
 
 cdef inline bint _accept(Sampler *s, double ratio) noexcept nogil:
@@ -450,7 +454,7 @@ cdef inline double _weigh_listed(
     model_t *model, Sampler *s, const Table *t, const Word *word, int old, float *running
 ) noexcept nogil:
     """Weigh the document's topics but `old`, in lanes, for what a word has beyond its base."""
-    cdef int n = (s.n_listed + LANES - 1) // LANES
+    cdef int n = s.n_listed
     cdef const int *count = t.dense + word.row * t.stride
     if model_t is Dirichlet:
         return weigh_counts(count, s.listed, s.own, n, old, s.partial, running)

@@ -15,11 +15,11 @@ from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 
-from sklearn_sparsepost._kernels._alias cimport alias_build
+from sklearn_sparsepost._kernels._alias cimport Column, alias_build
 from sklearn_sparsepost._kernels._gibbs_blocks cimport _scratch_size, _sweep_block
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
-    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Entry, PitmanYor, Sampler, Table,
-    Word, topic_t, _add, _count, _step,
+    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table,
+    Word, topic_t, _add, _count, _step, _topic,
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, use_gathers
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
@@ -33,6 +33,18 @@ WORD = np.dtype([
     ("length", np.int32), ("row", np.int32), ("draws_left", np.int32), ("prior_row", np.int32),
     ("kind", np.int32), ("tables", np.int32), ("cells", np.int64), ("_unused", np.int32, 2),
 ])
+# The fields of `Column`.
+COLUMN = np.dtype([("share", np.float32), ("own", np.int32), ("other", np.int32)])
+
+
+def _before(lengths):
+    """Where each of some runs, one after the other, begins."""
+    return np.cumsum(lengths) - lengths
+
+
+def topic_bits(n_topics):
+    """The low bits of a list's entry that say its topic; the others are its count."""
+    return max((n_topics - 1).bit_length(), 1)
 
 
 def _zeros(shape, dtype):
@@ -62,7 +74,8 @@ cdef class TokenCounts:
     Parameters
     ----------
     kind : ndarray of shape (n_features,), int8
-        How each word is stored: 0 listed, 1 aliased, 2 dense.
+        How each word is stored: 0 listed, 1 aliased, 2 dense. A list has no place for counts that
+        need more of 32 bits than its topics leave: words that may come to it are dense.
     size : ndarray of shape (n_features,), int64
         Tokens of each word.
     beta : ndarray of shape (n_features,), float32
@@ -87,24 +100,36 @@ cdef class TokenCounts:
     ):
         n_features = len(kind)
         stride = (n_topics + LANES - 1) // LANES * LANES
-        capacity = np.where(kind == DENSE, 0, np.minimum(size, n_topics))
+        # An entry has a topic and a count in 32 bits: larger counts have a row.
+        kind = np.where((kind == LISTED) & (size >> (32 - topic_bits(n_topics)) > 0), DENSE, kind)
         with_row = kind != LISTED
-        n_rows, n_pool = max(int(with_row.sum()), 1), max(int(capacity.sum()), 1)
+        n_rows = max(int(with_row.sum()), 1)
+        capacity = np.minimum(size, n_topics)
+        # Long lists begin where lines of cache do.
+        long = (kind == LISTED) & (capacity >= LANES)
+        n_lines = np.where(long, (capacity + LANES - 1) // LANES, 0)
+        n_entries = np.where((kind == LISTED) & ~long, capacity, 0)
+        n_columns = np.where(kind == ALIASED, capacity, 0)
         words = _zeros(n_features, WORD)
-        words["first"] = np.cumsum(capacity) - capacity
+        n_long = LANES * int(n_lines.sum())
+        words["first"] = np.select(
+            [long, kind == LISTED],
+            [LANES * _before(n_lines), n_long + _before(n_entries)],
+            _before(n_columns),
+        )
         words["beta"] = beta
-        words["row"] = np.where(with_row, np.cumsum(with_row) - 1, -1)
+        words["row"] = np.where(with_row, _before(with_row), -1)
         words["prior_row"] = prior_row
         words["kind"] = kind
         n_seats = np.where(with_row, stride, capacity)
-        words["cells"] = np.cumsum(n_seats) - n_seats
+        words["cells"] = _before(n_seats)
         n_cells = max(int(n_seats.sum()), 1) if seated else 1
         padded = np.zeros((max(len(prior), 1), stride), dtype=np.float32)
         padded[: len(prior), :n_topics] = prior
         self.arrays = {
             "words": words,
-            "pool": _zeros((n_pool, 2), dtype=np.int32),
-            "share": _zeros(n_pool, dtype=np.float32),
+            "pool": _zeros(max(n_long + int(n_entries.sum()), 1), dtype=np.uint32),
+            "columns": _zeros(max(int(n_columns.sum()), 1), dtype=COLUMN),
             "dense": _zeros((n_rows, stride), dtype=np.int32),
             "stale": _zeros((n_rows if (kind == ALIASED).any() else 1, stride), dtype=np.float32),
             "prior": padded,
@@ -127,8 +152,9 @@ cdef class TokenCounts:
 
     cdef object _point(self, int n_topics):
         cdef unsigned char[::1] words = self.arrays["words"].view(np.uint8)
-        cdef int[:, ::1] pool = self.arrays["pool"], dense = self.arrays["dense"]
-        cdef float[::1] share = self.arrays["share"]
+        cdef unsigned int[::1] pool = self.arrays["pool"]
+        cdef unsigned char[::1] columns = self.arrays["columns"].view(np.uint8)
+        cdef int[:, ::1] dense = self.arrays["dense"]
         cdef float[:, ::1] stale = self.arrays["stale"]
         cdef const float[:, ::1] prior = self.arrays["prior"]
         cdef float[:, ::1] cells = self.arrays["cells"]
@@ -136,7 +162,8 @@ cdef class TokenCounts:
         cdef Table *t = &self.table
         self.n_features = <int>len(self.arrays["words"])
         t.K, t.stride = n_topics, dense.shape[1]
-        t.words, t.pool, t.share = <Word *>&words[0], <Entry *>&pool[0, 0], &share[0]
+        t.bits = topic_bits(n_topics)
+        t.words, t.pool, t.columns = <Word *>&words[0], &pool[0], <Column *>&columns[0]
         t.dense, t.stale, t.prior = &dense[0, 0], &stale[0, 0], &prior[0, 0]
         t.cells, t.tables = <Cell *>&cells[0, 0], &tables[0]
 
@@ -220,7 +247,7 @@ cdef class TokenCounts:
                 for i in range(row_ptr[w], row_ptr[w + 1]):
                     wanted[topics[i]] = tables[i]
                 for j in range(word.length if word.kind == LISTED else t.K):
-                    k = t.pool[word.first + j].topic if word.kind == LISTED else j
+                    k = _topic(t, word, j) if word.kind == LISTED else j
                     m = _count(t, word, j)
                     n = min(max(wanted[k], 1), m, MOST_TABLES)
                     t.tables[word.cells + j] = <unsigned short>n
@@ -276,8 +303,8 @@ cdef class TokenCounts:
                 word = t.words + w
                 if word.kind == LISTED:
                     for j in range(word.length):
-                        topics[n] = t.pool[word.first + j].topic
-                        counts[n] = t.pool[word.first + j].count
+                        topics[n] = _topic(t, word, j)
+                        counts[n] = _count(t, word, j)
                         n += 1
                     continue
                 row = t.dense + word.row * t.stride

@@ -16,9 +16,10 @@ cdef extern from *:
     """
     /* The numbers that a place weighs, as `read` has them, times factors, 0 at one place. */
     #define SPARSEPOST_LOADED(name, type, read)                                                   \
-        static inline void name(const type *value, const int *place, const float *factor,         \
-                                int n_rows, int without, float *weight) {                         \
-            for (int i = 0; i < 16 * n_rows; i += 4) {                                            \
+        static inline void name(const type *value, const int *place, const float *factor, int n,  \
+                                int without, float *weight) {                                     \
+            int padded = (n + 15) / 16 * 16, i = 0;                                               \
+            for (; i < n - 3; i += 4) {                                                           \
                 const int *k = place + i;                                                         \
                 float a = read(k[0]), b = read(k[1]), c = read(k[2]), d = read(k[3]);             \
                 weight[i] = a * factor[i];                                                        \
@@ -26,7 +27,11 @@ cdef extern from *:
                 weight[i + 2] = c * factor[i + 2];                                                \
                 weight[i + 3] = d * factor[i + 3];                                                \
             }                                                                                     \
-            for (int i = 0; i < 16 * n_rows; i++)                                                 \
+            for (; i < n; i++)                                                                    \
+                weight[i] = read(place[i]) * factor[i];                                           \
+            for (i = n; i < padded; i++)                                                          \
+                weight[i] = 0;                                                                    \
+            for (i = 0; i < padded; i++)                                                          \
                 weight[i] = place[i] == without ? 0 : weight[i];                                  \
         }
     #define SPARSEPOST_COUNT(k) ((float)value[k])
@@ -36,12 +41,14 @@ cdef extern from *:
 
     /* The same of a list of places and counts, their sum, and where that place is in it. */
     #define SPARSEPOST_LISTED(name, type, read)                                                   \
-        static inline float name(const int *entry, const type *value, const float *factor, int n, \
-                                 int without, float *weight, int *at) {                           \
+        static inline float name(const unsigned *entry, int bits, const type *value,              \
+                                 const float *factor, int n, int without, float *weight,          \
+                                 int *at) {                                                       \
+            const unsigned places = (1u << bits) - 1;                                             \
             float total = 0;                                                                      \
             int found = 0;                                                                        \
             for (int j = 0; j < n; j++) {                                                         \
-                int k = entry[2 * j];                                                             \
+                int k = (int)(entry[j] & places);                                                 \
                 float own = read(j) * factor[k];                                                  \
                 found = k == without ? j : found;                                                 \
                 own = k == without ? 0 : own;                                                     \
@@ -51,9 +58,18 @@ cdef extern from *:
             *at = found;                                                                          \
             return total;                                                                         \
         }
-    #define SPARSEPOST_OWN(j) ((float)entry[2 * (j) + 1])
+    #define SPARSEPOST_OWN(j) ((float)(int)(entry[j] >> bits))
     SPARSEPOST_LISTED(sparsepost_loaded_list, void, SPARSEPOST_OWN)
     SPARSEPOST_LISTED(sparsepost_loaded_seats, float, SPARSEPOST_FIRST)
+
+    /* To the end, as vectors do, where a branch after each would keep them from it. */
+    static inline int sparsepost_find(const unsigned *entry, int bits, int n, int place) {
+        const unsigned places = (1u << bits) - 1;
+        int found = -1;
+        for (int j = 0; j < n; j++)
+            found = (entry[j] & places) == (unsigned)place ? j : found;
+        return found;
+    }
 
     #if defined(__AVX2__)
     #include <immintrin.h>
@@ -94,16 +110,17 @@ cdef extern from *:
         return _mm_popcnt_u32(_mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_LE_OQ));
     }
 
-    /* Numbers of 32 bits that lie pair by pair: the first, or the second, of up to 16 pairs. */
-    static inline __m512i sparsepost_of_pairs(const void *pairs, int n, int second) {
-        const __m512i step = _mm512_set_epi32(
+    /* Numbers of 32 bits that lie pair by pair: the first of up to 16 pairs. */
+    static inline __m512i sparsepost_firsts(const void *pairs, int n) {
+        const __m512i at = _mm512_set_epi32(
             30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
         unsigned held = n < 16 ? (1u << 2 * n) - 1 : 0xffffffffu;
         __m512i low = _mm512_maskz_loadu_epi32((__mmask16)held, pairs);
         __m512i high = _mm512_maskz_loadu_epi32((__mmask16)(held >> 16), (const int *)pairs + 16);
-        __m512i at = _mm512_add_epi32(step, _mm512_set1_epi32(second));
         return _mm512_permutex2var_epi32(low, at, high);
     }
+
+    #define SPARSEPOST_HELD(left) ((__mmask16)((left) < 16 ? (1u << (left)) - 1 : 0xffffu))
 
     /* Masked, so that no compiler turns products and their sums into one rounding. */
     #define SPARSEPOST_RUN(v, held, x, y)                                                         \
@@ -111,42 +128,50 @@ cdef extern from *:
         _mm512_storeu_ps(weight + 16 * i, v);
 
     #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
-        static inline float name(const type *value, const int *place, const float *factor,        \
-                                 int n_rows, int without, float *weight, float *running) {        \
+        static inline float name(const type *value, const int *place, const float *factor, int n, \
+                                 int without, float *weight, float *running) {                    \
             if (!sparsepost_gathers) {                                                            \
-                loaded(value, place, factor, n_rows, without, weight);                            \
-                return sparsepost_run_up(weight, n_rows, running);                                \
+                loaded(value, place, factor, n, without, weight);                                 \
+                return sparsepost_run_up(weight, (n + 15) / 16, running);                         \
             }                                                                                     \
             const __m512i old = _mm512_set1_epi32(without);                                       \
             __m512 v = _mm512_setzero_ps();                                                       \
-            for (int i = 0; i < n_rows; i++) {                                                    \
+            for (int i = 0; 16 * i < n; i++) {                                                    \
+                __mmask16 held = SPARSEPOST_HELD(n - 16 * i);                                     \
                 __m512i k = _mm512_loadu_si512(place + 16 * i);                                   \
-                __mmask16 held = _mm512_cmpneq_epi32_mask(k, old);                                \
-                SPARSEPOST_RUN(v, held, gathered(k), _mm512_loadu_ps(factor + 16 * i))            \
+                held = _mm512_mask_cmpneq_epi32_mask(held, k, old);                               \
+                SPARSEPOST_RUN(v, held, gathered(held, k), _mm512_loadu_ps(factor + 16 * i))      \
             }                                                                                     \
             return sparsepost_across(v, running);                                                 \
         }
-    #define SPARSEPOST_COUNTS_AT(k) _mm512_cvtepi32_ps(_mm512_i32gather_epi32(k, value, 4))
-    #define SPARSEPOST_FIRSTS_AT(k) _mm512_i32gather_ps(k, value, 8)
+    /* Masked: lines of places that are of no weight would be far away, and were not asked for. */
+    #define SPARSEPOST_COUNTS_AT(held, k)                                                         \
+        _mm512_cvtepi32_ps(                                                                       \
+            _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), held, k, value, 4))
+    #define SPARSEPOST_FIRSTS_AT(held, k)                                                         \
+        _mm512_mask_i32gather_ps(_mm512_setzero_ps(), held, k, value, 8)
     SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int, SPARSEPOST_COUNTS_AT)
     SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float, SPARSEPOST_FIRSTS_AT)
 
     #define SPARSEPOST_WEIGH_LIST(name, loaded, type, read)                                       \
-        static inline float name(const int *entry, const type *value, const float *factor, int n, \
-                                 int without, float *weight, float *running, int *at) {           \
+        static inline float name(const unsigned *entry, int bits, const type *value,              \
+                                 const float *factor, int n, int without, float *weight,          \
+                                 float *running, int *at) {                                       \
             if (!sparsepost_gathers) {                                                            \
-                loaded(entry, value, factor, n, without, weight, at);                             \
+                loaded(entry, bits, value, factor, n, without, weight, at);                       \
                 for (int j = n; j % 16; j++)                                                      \
                     weight[j] = 0;                                                                \
                 return sparsepost_run_up(weight, (n + 15) / 16, running);                         \
             }                                                                                     \
             const __m512i old = _mm512_set1_epi32(without);                                       \
+            const __m512i places = _mm512_set1_epi32((int)((1u << bits) - 1));                    \
+            const __m128i shift = _mm_cvtsi32_si128(bits);                                        \
             __m512 v = _mm512_setzero_ps();                                                       \
             *at = 0;                                                                              \
             for (int i = 0; 16 * i < n; i++) {                                                    \
-                int left = n - 16 * i;                                                            \
-                __m512i k = sparsepost_of_pairs(entry + 32 * i, left, 0);                         \
-                __mmask16 held = left < 16 ? (1u << left) - 1 : 0xffffu;                          \
+                __mmask16 held = SPARSEPOST_HELD(n - 16 * i);                                     \
+                __m512i pairs = _mm512_maskz_loadu_epi32(held, entry + 16 * i);                   \
+                __m512i k = _mm512_and_si512(pairs, places);                                      \
                 __mmask16 other = _mm512_mask_cmpneq_epi32_mask(held, k, old);                    \
                 *at = other != held ? 16 * i + _mm_popcnt_u32((held ^ other) - 1) : *at;          \
                 held = other;                                                                     \
@@ -154,10 +179,9 @@ cdef extern from *:
             }                                                                                     \
             return sparsepost_across(v, running);                                                 \
         }
-    #define SPARSEPOST_OWN_COUNTS \
-        _mm512_cvtepi32_ps(sparsepost_of_pairs(entry + 32 * i, left, 1))
+    #define SPARSEPOST_OWN_COUNTS _mm512_cvtepi32_ps(_mm512_srl_epi32(pairs, shift))
     #define SPARSEPOST_OWN_FIRSTS \
-        _mm512_castsi512_ps(sparsepost_of_pairs(value + 32 * i, left, 0))
+        _mm512_castsi512_ps(sparsepost_firsts(value + 32 * i, n - 16 * i))
     SPARSEPOST_WEIGH_LIST(
         sparsepost_weigh_list, sparsepost_loaded_list, void, SPARSEPOST_OWN_COUNTS)
     SPARSEPOST_WEIGH_LIST(
@@ -192,34 +216,39 @@ cdef extern from *:
 
     #if defined(__AVX2__)
     #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
-        static inline float name(const type *value, const int *place, const float *factor,        \
-                                 int n_rows, int without, float *weight, float *running) {        \
+        static inline float name(const type *value, const int *place, const float *factor, int n, \
+                                 int without, float *weight, float *running) {                    \
             if (!sparsepost_gathers) {                                                            \
-                loaded(value, place, factor, n_rows, without, weight);                            \
-                return sparsepost_run_up(weight, n_rows, running);                                \
+                loaded(value, place, factor, n, without, weight);                                 \
+                return sparsepost_run_up(weight, (n + 15) / 16, running);                         \
             }                                                                                     \
             const __m256i old = _mm256_set1_epi32(without);                                       \
+            const __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);                        \
             for (int half = 0; half < 16; half += 8) {                                            \
                 __m256 v = _mm256_setzero_ps();                                                   \
-                for (int i = half; i < 16 * n_rows; i += 16) {                                    \
+                for (int i = half; i - half < n; i += 16) {                                       \
                     __m256i k = _mm256_loadu_si256((const __m256i *)(place + i));                 \
-                    __m256 gone = _mm256_castsi256_ps(_mm256_cmpeq_epi32(k, old));                \
-                    __m256 own = _mm256_mul_ps(gathered(k), _mm256_loadu_ps(factor + i));         \
-                    v = _mm256_add_ps(v, _mm256_andnot_ps(gone, own));                            \
+                    __m256i held = _mm256_cmpgt_epi32(_mm256_set1_epi32(n - i), lane);            \
+                    held = _mm256_andnot_si256(_mm256_cmpeq_epi32(k, old), held);                 \
+                    __m256 own = _mm256_mul_ps(gathered(held, k), _mm256_loadu_ps(factor + i));   \
+                    v = _mm256_add_ps(v, _mm256_and_ps(_mm256_castsi256_ps(held), own));          \
                     _mm256_storeu_ps(weight + i, v);                                              \
                 }                                                                                 \
                 _mm256_storeu_ps(running + half, v);                                              \
             }                                                                                     \
             return sparsepost_across(running);                                                    \
         }
-    #define SPARSEPOST_COUNTS_AT(k) _mm256_cvtepi32_ps(_mm256_i32gather_epi32(value, k, 4))
-    #define SPARSEPOST_FIRSTS_AT(k) _mm256_i32gather_ps(value, k, 8)
+    #define SPARSEPOST_COUNTS_AT(held, k)                                                         \
+        _mm256_cvtepi32_ps(                                                                       \
+            _mm256_mask_i32gather_epi32(_mm256_setzero_si256(), value, k, held, 4))
+    #define SPARSEPOST_FIRSTS_AT(held, k)                                                         \
+        _mm256_mask_i32gather_ps(_mm256_setzero_ps(), value, k, _mm256_castsi256_ps(held), 8)
     #else
     #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
-        static inline float name(const type *value, const int *place, const float *factor,        \
-                                 int n_rows, int without, float *weight, float *running) {        \
-            loaded(value, place, factor, n_rows, without, weight);                                \
-            return sparsepost_run_up(weight, n_rows, running);                                    \
+        static inline float name(const type *value, const int *place, const float *factor, int n, \
+                                 int without, float *weight, float *running) {                    \
+            loaded(value, place, factor, n, without, weight);                                     \
+            return sparsepost_run_up(weight, (n + 15) / 16, running);                             \
         }
     #endif
     SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int, SPARSEPOST_COUNTS_AT)
@@ -227,10 +256,11 @@ cdef extern from *:
 
     /* Lists are mostly shorter than the lanes are together: they are walked along. */
     #define SPARSEPOST_WEIGH_LIST(name, loaded, type)                                             \
-        static inline float name(const int *entry, const type *value, const float *factor, int n, \
-                                 int without, float *weight, float *running, int *at) {           \
+        static inline float name(const unsigned *entry, int bits, const type *value,              \
+                                 const float *factor, int n, int without, float *weight,          \
+                                 float *running, int *at) {                                       \
             (void)running;                                                                        \
-            return loaded(entry, value, factor, n, without, weight, at);                          \
+            return loaded(entry, bits, value, factor, n, without, weight, at);                    \
         }
     SPARSEPOST_WEIGH_LIST(sparsepost_weigh_list, sparsepost_loaded_list, void)
     SPARSEPOST_WEIGH_LIST(sparsepost_weigh_seats, sparsepost_loaded_seats, float)
@@ -245,7 +275,7 @@ cdef extern from *:
         unsigned long long began = __rdtsc();
         sparsepost_gathers = gathers;
         for (int i = 0; i < 64; i++)
-            total += sparsepost_weigh_counts(value, place, factor, 2, i, weight, running);
+            total += sparsepost_weigh_counts(value, place, factor, 32, i, weight, running);
         return __rdtsc() - began;
     }
 
@@ -279,22 +309,26 @@ cdef extern from *:
     float run_up "sparsepost_run_up"(float *weight, int n_rows, float *running) noexcept nogil
     # How many running sums do not pass x.
     int _passed "sparsepost_passed"(const float *running, float x) noexcept nogil
-    # Running sums, as of `run_up`, of weights: counts, or first numbers of pairs, at some places,
+    # Running sums, as of `run_up`, of weights: counts, or first numbers of pairs, at n places,
     # padded to rows, times factors, without one place.
     float weigh_counts "sparsepost_weigh_counts"(
-        const int *value, const int *place, const float *factor, int n_rows, int without,
+        const int *value, const int *place, const float *factor, int n, int without,
         float *weight, float *running) noexcept nogil
     float weigh_pairs "sparsepost_weigh_pairs"(
-        const float *value, const int *place, const float *factor, int n_rows, int without,
+        const float *value, const int *place, const float *factor, int n, int without,
         float *weight, float *running) noexcept nogil
-    # The same of n pairs of place and count: the counts, or first numbers of other pairs, times
-    # factors at the places; and where the one place is among them, if it is. For `pick_listed`.
+    # The same of n entries, each a place in its low bits and a count in the others: the counts, or
+    # first numbers of pairs beside the entries, times factors at the places; and where the one
+    # place is among them, if it is. For `pick_listed`.
     float weigh_list "sparsepost_weigh_list"(
-        const int *entry, const void *unused, const float *factor, int n, int without,
-        float *weight, float *running, int *at) noexcept nogil
+        const unsigned int *entry, int bits, const void *unused, const float *factor, int n,
+        int without, float *weight, float *running, int *at) noexcept nogil
     float weigh_seats "sparsepost_weigh_seats"(
-        const int *entry, const float *value, const float *factor, int n, int without,
-        float *weight, float *running, int *at) noexcept nogil
+        const unsigned int *entry, int bits, const float *value, const float *factor, int n,
+        int without, float *weight, float *running, int *at) noexcept nogil
+    # Which of n such entries has a place, -1 if none.
+    int find_listed "sparsepost_find"(
+        const unsigned int *entry, int bits, int n, int place) noexcept nogil
     bint _walks "SPARSEPOST_WALKS"  # along lists, instead of running sums
     # Whether this processor's gathers are faster than loads, from then on used or not.
     bint choose_gathers "sparsepost_choose"() noexcept nogil

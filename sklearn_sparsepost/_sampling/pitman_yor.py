@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import gammaln
 
+from sklearn_sparsepost._kernels import gibbs_lda as kernels
 from sklearn_sparsepost._kernels._stirling import rows_of_tokens, seating_steps
 from sklearn_sparsepost._run.streams import SEATING, keyed_generator
 from sklearn_sparsepost._sampling import lda
@@ -81,7 +82,8 @@ class PitmanYorChain(lda.LDAChain):
         tables = tables[words["cells"][of] + place].astype(np.int32)
         of, place, tables = (array[tables > 0] for array in (of, place, tables))
         topics, found = place.astype(np.int32), listed[of]
-        topics[found] = pool[words["first"][of[found]] + place[found], 0]
+        entries = pool[words["first"][of[found]] + place[found]]
+        topics[found] = entries & ((1 << kernels.topic_bits(self.n_components)) - 1)
         row_ptr = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=n_features))])
         return row_ptr.astype(np.int64), topics, tables
 
