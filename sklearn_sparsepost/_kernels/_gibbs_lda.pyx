@@ -204,8 +204,8 @@ cdef class TokenCounts:
                     continue
                 for i in range(row_ptr[w], row_ptr[w + 1]):
                     if word.kind == LISTED:
-                        t.pool[word.first + word.length].topic = topics[i]
-                        t.pool[word.first + word.length].count = counts[i]
+                        t.pool[word.first + word.length] = (
+                            (<unsigned int>counts[i] << t.bits) | <unsigned int>topics[i])
                         word.length += 1
                     else:
                         t.dense[word.row * t.stride + topics[i]] = counts[i]
