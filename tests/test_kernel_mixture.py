@@ -94,7 +94,7 @@ def test_best_weights_block_by_block(dtype, centred, block):
     offset = np.einsum("kd,kdp->kp", means, factors)
     constant = rng.normal(scale=5, size=50)
     share = rng.dirichlet(np.ones(50))
-    search = GaussianSearch({**estimates, "precisions_cholesky": factors}, constant, share)
+    search = GaussianSearch(estimates, constant, share, padded(factors, dtype))
     white, far = search.coordinates(rows)
     assert not len(far)
     index = np.argsort(rng.random((N, 50)), axis=1)[:, :level].astype(np.int32)
@@ -108,7 +108,7 @@ def test_best_weights_block_by_block(dtype, centred, block):
         index=index,
         weight=weight,
         block=block,
-        **search.arrays,
+        **search.bounds[1],
     )
     wanted = constant - 0.5 * squares(rows, factors, offset)
     np.testing.assert_array_equal(np.sort(index), np.sort(np.argsort(-wanted)[:, :level]))
@@ -126,7 +126,7 @@ def test_best_weights_block_by_block(dtype, centred, block):
         index=index,
         weight=weight,
         block=block,
-        **search.arrays,
+        **search.bounds[1],
     )
     # What is known is not weighed twice, but for what rounding does not tell from it.
     assert N * level <= again[2] < 1.02 * N * level

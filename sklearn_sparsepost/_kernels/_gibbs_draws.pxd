@@ -24,7 +24,8 @@ from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_build, alias_draw
 from sklearn_sparsepost._kernels._lanes cimport (
-    LANES, find_listed, pick, pick_listed, run_up, weigh_counts, weigh_list, weigh_pairs, weigh_seats,
+    LANES, find_listed, pick, pick_listed, run_up, weigh_counts, weigh_list, weigh_pairs,
+    weigh_seats,
 )
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 

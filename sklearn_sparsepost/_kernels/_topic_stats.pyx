@@ -419,16 +419,12 @@ def prior_gains(
     gain : ndarray of shape (n_topics,), float64
         The sums.
     """
-    cdef Py_ssize_t n_documents = mass.shape[0], K = mass.shape[1], block, k
-    parts_array = np.zeros((BLOCKS, K))
-    own_array = np.zeros(K)
+    cdef Py_ssize_t n_documents = mass.shape[0], block
+    parts_array = np.zeros((BLOCKS, mass.shape[1]))
     cdef double[:, ::1] parts = parts_array
-    cdef double[::1] own = own_array
-    for k in range(K):
-        own[k] = digamma(alpha[k])
     for block in prange(BLOCKS, nogil=True, schedule="dynamic", num_threads=n_threads):
         _prior_gains_of_documents[floating](
-            mass, alpha, own, weight, block * n_documents // BLOCKS,
+            mass, alpha, weight, block * n_documents // BLOCKS,
             (block + 1) * n_documents // BLOCKS, parts[block],
         )
     return parts_array.sum(axis=0)
@@ -437,15 +433,19 @@ def prior_gains(
 cdef void _prior_gains_of_documents(
     const floating[:, ::1] mass,  # IN
     const double[::1] alpha,  # IN
-    const double[::1] own,  # IN
     const double[::1] weight,  # IN
     Py_ssize_t start,  # IN
     Py_ssize_t stop,  # IN
-    double[::1] gain,  # IN/OUT
+    double[::1] gain,  # OUT
 ) noexcept nogil:
-    """Add the gains of some documents."""
+    """The gains of some documents."""
     cdef Py_ssize_t d, k
-    for d in range(start, stop):
-        for k in range(mass.shape[1]):
+    cdef double x, own, total
+    for k in range(mass.shape[1]):
+        # Nothing is written in the inner loop: bits would depend on how far apart arrays lie.
+        x, total = alpha[k], 0
+        own = digamma(x)
+        for d in range(start, stop):
             if mass[d, k] > 0:
-                gain[k] += weight[d] * (digamma(alpha[k] + mass[d, k]) - own[k])
+                total += weight[d] * (digamma(x + mass[d, k]) - own)
+        gain[k] = total

@@ -273,7 +273,7 @@ class DirichletDocuments:
         )
 
 
-def prior_gains(alpha, topics, mass, n_tokens):
+def prior_gains(alpha, topics, mass, n_tokens, often=None, repeats=None):
     """What a step of :func:`improved_prior` needs of some documents, as sums over them.
 
     Parameters
@@ -286,6 +286,10 @@ def prior_gains(alpha, topics, mass, n_tokens):
         The expected counts.
     n_tokens : ndarray of shape (n_documents,)
         Their sums over each document.
+    often : ndarray of shape (n_stored,), default=None
+        How often each of the expected counts is met; None for once.
+    repeats : ndarray of shape (n_documents,), default=None
+        And each of the sums.
 
     Returns
     -------
@@ -295,7 +299,8 @@ def prior_gains(alpha, topics, mass, n_tokens):
         Sum of psi(A + n_tokens_d) - psi(A), A the sum of alpha.
     """
     gain = psi(alpha[topics] + mass) - psi(alpha)[topics]
-    return np.bincount(topics, gain, minlength=len(alpha)), length_gain(alpha.sum(), n_tokens)
+    gain = np.bincount(topics, gain if often is None else gain * often, minlength=len(alpha))
+    return gain, length_gain(alpha.sum(), n_tokens, repeats)
 
 
 def length_gain(total, n_tokens, weight=None):

@@ -394,14 +394,7 @@ class InBlocks:
     def prior_gains(self):
         """What a step of :func:`improved_prior` needs of the documents."""
         (cells, often), (lengths, repeats) = self.cases()
-        # As if each case of a topic were a document, and each length one without topics.
-        return prior_gains(
-            self.alpha,
-            *lda.topics_of(cells),
-            np.concatenate([np.zeros(len(cells)), lengths]),
-            np.concatenate([often, repeats]).astype(np.float64),
-            np.arange(len(cells)),
-        )
+        return prior_gains(self.alpha, *lda.topics_of(cells), lengths, often, repeats)
 
 
 class LDAInBlocks(InBlocks, lda.LDAChain):
