@@ -7,7 +7,6 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows
 from sklearn_sparsepost._run.dispatch import Corpus
-from sklearn_sparsepost._starts import bregman
 from sklearn_sparsepost._starts.anchors import (
     _cooccurrence,
     _find_anchors,
@@ -133,18 +132,6 @@ def test_lazy_choice_is_the_best_candidate(counts):
         words = np.flatnonzero(dense[best])
         least = np.minimum(least, divergence(words, dense[best][words]))
     assert looked_at < 12 * 20 / 2
-
-
-def test_lazy_choice_is_the_same_on_any_number_of_threads(clustered, monkeypatch):
-    X, _ = clustered
-    chosen = []
-    for n_threads in (1, 2, 3):
-        monkeypatch.setattr(bregman, "threads_for", lambda work, n=n_threads: n)
-        gains = _Gains(X, np.arange(60), np.ones(60), np.full(24, 0.1))
-        rng, least = np.random.default_rng(3), np.full(60, 50.0)
-        best = [gains.best_of(np.sort(rng.integers(0, 60, 20)), least / (i + 1)) for i in range(9)]
-        chosen.append((best, gains.most.tobytes()))
-    assert chosen[0] == chosen[1] == chosen[2]
 
 
 def test_assignment_matches_reference(counts):

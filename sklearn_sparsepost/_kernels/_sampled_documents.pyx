@@ -13,16 +13,17 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_draw
-from sklearn_sparsepost._kernels._lanes cimport LANES, pick, run_up
+from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, pick, run_up
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._scratch cimport take
 from sklearn_sparsepost._kernels._slots cimport (
+    IN_REGISTERS,
     add_products,
-    add_row,
     add_to_lane,
-    draw_in_row,
+    draw_in_rows,
     gather,
-    in_register,
+    pack,
+    split,
     weigh,
 )
 from sklearn_sparsepost._kernels._topl cimport select_topl
@@ -74,6 +75,7 @@ cdef struct Document:
     int *renamed  # scratch: new numbers of slots
     float *count  # tokens in every slot, zeros behind the last
     float *partial  # scratch: weights of a token
+    float *large  # scratch: what slots that are kept have
     int *z  # slot of every token
     Py_ssize_t n_tokens_held
     int *filled  # slots up to which a word's weights are known
@@ -102,6 +104,7 @@ cdef Document *_new_document(int K) noexcept nogil:
         doc.renamed = <int *>take(memory, &used, padded * sizeof(int))
         doc.count = <float *>take(memory, &used, padded * sizeof(float))
         doc.partial = <float *>take(memory, &used, padded * sizeof(float))
+        doc.large = <float *>take(memory, &used, padded * sizeof(float))
         if memory == NULL:
             memory = <char *>calloc(used, 1)
             if memory == NULL:
@@ -222,7 +225,8 @@ cdef inline void _fill(
 ) noexcept nogil:
     """Find the weights of a document's word in the slots that are new since it was last seen."""
     cdef int s, q, first = doc.filled[j]
-    cdef float base = words.base[w]
+    cdef float base = words.base[w], nowhere = 0
+    cdef float *to
     cdef float *near = doc.near + j * doc.stride
     cdef const int *topic = words.topic + words.first[w]
     cdef const float *weight = words.weight + words.first[w]
@@ -241,10 +245,10 @@ cdef inline void _fill(
         for s in range(first, doc.n_slots):
             near[s] += _entry(topic, weight, n, doc.topic[s])
     else:
-        for q in range(n):
+        for q in range(n):  # those without a new slot are added where nothing is read
             s = doc.slot[topic[q]]
-            if s >= first:
-                near[s] += weight[q]
+            to = near + s if s >= first else &nowhere
+            to[0] += weight[q]
 
 
 cdef void _drop_empty(
@@ -264,8 +268,7 @@ cdef void _drop_empty(
     stride = stride if stride < doc.stride else doc.stride
     for j in range(doc.n_words):
         _fill(doc, words, topics, j, word[j])
-        gather(doc.partial, doc.near + j * doc.stride, order, n)
-        memcpy(doc.near + j * stride, doc.partial, n * sizeof(float))
+        pack(doc.near + j * stride, doc.near + j * doc.stride, doc.count, _n_rows(doc))
         doc.filled[j] = n
     doc.stride = stride
     for s in range(n_before):
@@ -377,27 +380,16 @@ cdef inline int _draw_near(
     cdef int s, n_rows = _n_rows(doc)
     cdef float total
     cdef float[LANES] running
-    if in_register and n_rows == 1:
-        s = draw_in_row(doc.count, near, old, <float>u, <float>far, doc.partial, &total)
-        u *= total + far
-        if u >= total:
-            if s < LANES:  # so near the end that rounding decided
-                add_to_lane(doc.count, s, -1)
-            return -1
-        if kept != NULL:
-            add_row(kept, 1 / total, doc.partial)
-        if s < LANES:
-            return s
-        run_up(doc.partial, 1, running)
-    else:
-        add_to_lane(doc.count, old, -1)
-        weigh(doc.partial, doc.count, near, n_rows)
-        total = run_up(doc.partial, n_rows, running)
-        u *= total + far
-        if u >= total:
-            return -1
-        if kept != NULL:
-            add_products(kept, 1 / total, doc.count, near, n_rows)
+    if n_rows <= IN_REGISTERS:
+        return draw_in_rows(n_rows, doc.count, near, old, <float>u, <float>far, kept)
+    add_to_lane(doc.count, old, -1)
+    weigh(doc.partial, doc.count, near, n_rows)
+    total = run_up(doc.partial, n_rows, running)
+    u *= total + far
+    if u >= total:
+        return -1
+    if kept != NULL:
+        add_products(kept, 1 / total, doc.count, near, n_rows)
     s = pick(doc.partial, doc.n_slots, running, u)
     add_to_lane(doc.count, s, 1)
     return s
@@ -449,34 +441,31 @@ cdef void _store(
     A word's small shares go to one of their topics, drawn by its share: expected counts stay as
     they are, and tables of counts keep half as many entries.
     """
-    cdef int j, i, n, chosen, best = L if L < doc.n_slots else doc.n_slots
-    cdef float total, least, x
-    cdef double small, u
+    cdef int j, i, n, n_found, n_rows = _n_rows(doc)
+    cdef float total, small
+    cdef float[LANES] running
+    cdef const float *kept
     cdef int *topic
     cdef float *share
     for j in range(doc.n_words):
         topic, share = index + <Py_ssize_t>j * L, resp + <Py_ssize_t>j * L
-        select_topl(doc.kept + j * doc.stride, doc.n_slots, best, topic, share)
+        kept = doc.kept + j * doc.stride
+        n_found = split(kept, doc.n_slots, n_rows, small_share, doc.order, doc.large, doc.partial)
+        if small_share > 0:
+            small = run_up(doc.partial, n_rows, running)
+            if small > 0:
+                doc.order[n_found] = pick(
+                    doc.partial, doc.n_slots, running, small * keyed_next_double(&doc.stream))
+                doc.large[n_found] = small
+                n_found += 1
+        n = L if L < n_found else n_found
+        select_topl(doc.large, n_found, n, topic, share)
         total = 0
-        for i in range(best):
+        for i in range(n):
             total += share[i]
-        least = small_share * total
-        small, chosen, n = 0, -1, 0
-        for i in range(best):
-            small += share[i] if share[i] < least else 0
-        u = small * keyed_next_double(&doc.stream) if small > 0 else -1
-        for i in range(best):
-            if u >= 0 and 0 < share[i] < least:
-                chosen = i
-                u -= share[i]
-        for i in range(best):
-            x = share[i]
-            if x < least:
-                x = <float>small if i == chosen else 0
-            if x > 0:
-                share[n] = x * <float>count[j] / total
-                topic[n] = doc.topic[topic[i]]
-                n += 1
+        for i in range(n):
+            topic[i] = doc.topic[doc.order[topic[i]]]
+            share[i] *= <float>count[j] / total
         for i in range(n, L):
             topic[i] = -1
             share[i] = 0
@@ -497,6 +486,8 @@ cdef bint _visit(
     _first_topics(doc, words, topics, word, count)
     if not _lay_out(doc):
         return False
+    for j in range(n_words):  # all of them now, so that far weights are waited for together
+        _fill(doc, words, topics, j, word[j])
     for _turn in range(burn_in):
         if not _sweep(doc, words, topics, word, count, False, False):
             return False
@@ -634,3 +625,6 @@ def sample_documents(
     if no_memory:
         raise MemoryError("no memory for the topics of a document")
     return index_array, resp_array, mass_array
+
+
+choose_gathers()

@@ -6,13 +6,10 @@ import scipy.sparse as sp
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._run.chunks import row_sums
-from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._starts import helpers
 
 # Draws a centre, times the square of the number of documents.
 MANY_TRIALS = 256 * 20_000**2
-# What a scored document costs that is looked at for a candidate, in multiplications or so.
-LOOK_WORK = 8
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
 
@@ -187,8 +184,7 @@ class _Gains:
         """The candidate for a centre that lowers the sum of least divergences most."""
         excess = (least[self.scored] - self.constant).astype(np.float32)
         by_falling = np.argsort(-self.most[candidates], kind="stable")
-        n_threads = threads_for(LOOK_WORK * len(candidates) * len(excess))
-        return best_centre(*self.static, excess, candidates[by_falling], self.most, n_threads)
+        return best_centre(*self.static, excess, candidates[by_falling], self.most)
 
 
 def _corpus_counts(X, weight):
