@@ -38,8 +38,9 @@ def greedy_step(row):
 
 
 @NO_SIGKILL
-def test_a_memory_limit_is_told_with_the_block_and_what_to_change(monkeypatch):
-    lda = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
+@pytest.mark.parametrize("name", ["LDA memoized", "LDA batch", "LDA online"])
+def test_a_memory_limit_is_told_with_the_block_and_what_to_change(name, monkeypatch):
+    lda = clone(ESTIMATORS[name]).set_params(warm_start=True)
     X = blocked(COUNTS, COUNT_CUTS)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
