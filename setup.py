@@ -55,6 +55,8 @@ FAST = LEAN + (
         "-fno-wrapv",
     ]
 )
+# What of these clang does not know: its own choices are much the same.
+OF_GCC = ["-fvect-cost-model=dynamic", "-fsplit-loops"]
 # The hot kernels are compiled once more a vector unit; which one runs is decided at import.
 VECTOR_UNITS = {}
 if X86_64 and not DEBUG:
@@ -129,19 +131,31 @@ def openmp_flags(compiler):
         if extra:
             compile_flags = [*compile_flags, f"-I{extra}/include"]
             link_flags = [*link_flags, f"-L{extra}/lib"]
-        folder = Path(tempfile.mkdtemp())
-        try:
-            (folder / "probe.c").write_text(program)
-            objects = compiler.compile(
-                [str(folder / "probe.c")], output_dir=str(folder), extra_postargs=compile_flags
-            )
-            compiler.link_executable(objects, str(folder / "probe"), extra_postargs=link_flags)
+        if builds(compiler, program, compile_flags, link_flags):
             return compile_flags, link_flags
-        except Exception as error:  # every compiler fails in its own way
-            print(f"OpenMP probe failed with {compile_flags}: {error}", file=sys.stderr)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     return None
+
+
+def unknown_flags(compiler):
+    """Which of the flags that not all compilers know this one does not."""
+    return [] if builds(compiler, "int main(void) { return 0; }\n", OF_GCC) else OF_GCC
+
+
+def builds(compiler, program, compile_flags, link_flags=()):
+    """Whether a test program builds with some flags."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        (folder / "probe.c").write_text(program)
+        objects = compiler.compile(
+            [str(folder / "probe.c")], output_dir=str(folder), extra_postargs=[*compile_flags]
+        )
+        compiler.link_executable(objects, str(folder / "probe"), extra_postargs=[*link_flags])
+        return True
+    except Exception as error:  # every compiler fails in its own way
+        print(f"Probe failed with {[*compile_flags]}: {error}", file=sys.stderr)
+        return False
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def ingredients(extension, compiler):
@@ -167,7 +181,11 @@ class BuildExt(build_ext):
         flags = openmp_flags(self.compiler)
         if flags is None:
             print("WARNING: no OpenMP: the kernels will run on one thread.", file=sys.stderr)
+        unknown = () if MSVC else unknown_flags(self.compiler)
         for extension in self.extensions:
+            extension.extra_compile_args = [
+                flag for flag in extension.extra_compile_args if flag not in unknown
+            ]
             if flags is not None:
                 extension.extra_compile_args = [*extension.extra_compile_args, *flags[0]]
                 extension.extra_link_args = [*extension.extra_link_args, *flags[1]]

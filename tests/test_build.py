@@ -102,7 +102,9 @@ def test_html_links_to_the_site_if_there_is_one(monkeypatch):
     assert link in SparseLDA()._repr_html_()
 
 
-def test_processes_that_begin_with_setup_build_nothing(monkeypatch):
+@pytest.fixture
+def of_setup(monkeypatch):
+    """What setup.py defines."""
     pytest.importorskip("Cython")
     pytest.importorskip("setuptools")
     root = Path(__file__).parents[1]
@@ -110,6 +112,29 @@ def test_processes_that_begin_with_setup_build_nothing(monkeypatch):
         pytest.skip("not in a checkout")
     monkeypatch.chdir(root)
     # As multiprocessing runs it in a process that translates, by default from Python 3.14 on.
-    names = runpy.run_path("setup.py", run_name="__mp_main__")
-    assert "translated" not in names
-    assert names["extensions"]()
+    return runpy.run_path("setup.py", run_name="__mp_main__")
+
+
+def test_processes_that_begin_with_setup_build_nothing(of_setup):
+    assert "translated" not in of_setup
+    assert of_setup["extensions"]()
+
+
+@pytest.mark.parametrize("refused", ["-fsplit-loops", "-fno-such-flag"])
+def test_flags_that_clang_does_not_know_are_left_out_there(refused, of_setup):
+    class Compiler:
+        """As clang, which ends with an error."""
+
+        def compile(self, sources, output_dir, extra_postargs):
+            if refused in extra_postargs:
+                raise OSError(f"unknown argument: {refused!r}")
+            return sources
+
+        def link_executable(self, objects, name, extra_postargs):
+            pass
+
+    known_to_gcc = of_setup["OF_GCC"]
+    left_out = of_setup["unknown_flags"](Compiler())
+    assert left_out == (known_to_gcc if refused in known_to_gcc else [])
+    if not of_setup["MSVC"]:
+        assert set(known_to_gcc) <= set(of_setup["FAST"])
