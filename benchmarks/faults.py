@@ -322,7 +322,12 @@ def _dask(cases, X, n_moments, seed, folder):
 
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     edges = np.linspace(0, X.shape[0], 5).astype(int)
-    with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
+    with (
+        # A worker that takes longer to begin anew would be given up for ever.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
+        LocalCluster(processes=True, **options) as cluster,
+        Client(cluster) as client,
+    ):
         blocks = []
         for first, last in zip(edges[:-1], edges[1:], strict=True):
             shape = (int(last - first), X.shape[1])
@@ -335,7 +340,7 @@ def _dask(cases, X, n_moments, seed, folder):
             return [worker.pid for worker in cluster.workers.values() if worker.pid]
 
         def try_one(case, moment, want):
-            client.wait_for_workers(2)
+            client.wait_for_workers(2, timeout=600)
             with _Killer(pids, moment) as killer:
                 case.fit(there)
                 if not killer.killed:
