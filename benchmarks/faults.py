@@ -305,6 +305,8 @@ def _loky(cases, X, n_moments, seed, folder):
             except RuntimeError as error:
                 told = "a worker process died" in str(error)
         if not killer.killed or told is None:  # after the last chunk
+            if killer.killed:  # which joblib may notice in the next fit
+                reusable_executor._executor.shutdown(kill_workers=True)
             return None
         same = _goes_on(case.set_params(n_jobs=1), X) == want
         return {"faults": 1, "one clear error": int(told), "same bytes": int(same)}
