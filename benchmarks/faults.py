@@ -190,7 +190,8 @@ def _full_disks(cases, X, n_moments, seed, folder):
         rng = np.random.default_rng(int(1e9 * moment))
         number = int(rng.integers(1, N_PASSES))
         path.unlink(missing_ok=True)
-        case.set_callbacks(_FullDisk(path, number, rng.uniform(0, 0.9)), Checkpoint(path))
+        # Of the last checkpoint: the next may be an eighth smaller, where moves have found merges.
+        case.set_callbacks(_FullDisk(path, number, rng.uniform(0, 0.8)), Checkpoint(path))
         told = False
         try:
             case.fit(X)
