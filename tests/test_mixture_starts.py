@@ -10,6 +10,7 @@ from sklearn.mixture import GaussianMixture
 
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost._starts import agglomerative
+from sklearn_sparsepost._starts.rows import _distinct_rows
 
 SHAPES = ["full", "tied", "diag", "spherical"]
 
@@ -132,6 +133,45 @@ def test_coordinates_in_which_clusters_have_variance_1(shape):
 
 
 # ---------------------------------------------------------------------------- clusters
+
+
+def test_weights_of_one_are_no_weights():
+    X, labels = groups((400, 300, 200))
+    for shape in ("full", "diag", "spherical"):
+        found, wanted = (
+            agglomerative._moments(X, labels, weight, 3, shape) for weight in (None, np.ones(900))
+        )
+        for one, other in zip(found[:3], wanted[:3], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_nearest_centre_at_every_scale(dtype, monkeypatch):
+    monkeypatch.setattr(agglomerative, "BLOCK_BYTES", 2**12)  # many blocks
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 5))
+    # Squares may be 0 or infinite in single precision, where groups far apart lose their inside.
+    cases = [(scale, X) for scale in (1e-30, 1e-3, 1, 1e15)]
+    if dtype == np.float64:
+        cases += [(1e-100, X), (1e100, X)]
+        cases += [(1, X + far * rng.integers(3, size=(700, 1))) for far in (1e3, 1e6)]
+    for scale, data in cases:
+        exact = ((data[:, None] - data[:40]) ** 2).sum(axis=2)
+        data = (scale * data).astype(dtype)
+        found = exact[np.arange(len(data)), agglomerative._nearest(data, data[:40])]
+        np.testing.assert_array_less(found, 1.001 * exact.min(axis=1) + 1e-9)
+
+
+@pytest.mark.parametrize("n_values", [2, 12, 10**6])
+def test_distinct_rows_are_sorted_with_the_sums_of_their_weights(n_values):
+    rng = np.random.default_rng(0)
+    X = rng.integers(n_values, size=(600, 6)).astype(float)
+    X[::7] = X[1::7][: len(X[::7])]
+    weight = rng.integers(3, size=len(X)).astype(float)
+    found, sums = _distinct_rows(X, weight)
+    wanted, of_row = np.unique(X[weight > 0][:, ::-1], axis=0, return_inverse=True)
+    np.testing.assert_array_equal(X[found], wanted[:, ::-1])
+    np.testing.assert_array_equal(sums, np.bincount(of_row.ravel(), weight[weight > 0]))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -17,6 +17,9 @@ MOST_AXES = 24
 LEAST_VARIANCE = 1e-6
 # Stands for 0 where it divides.
 TINY = np.finfo(float).tiny
+# Squared distances below this part of a square are found in double precision, times the root of
+# the number of features: single precision rounds away a thousandth of them.
+DOUBT = 1e3 * np.finfo(np.float32).eps
 # Bytes of covariances that are looked at together.
 BLOCK_BYTES = 2**20
 
@@ -73,7 +76,6 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     with single_blas():
         centres = _centres(distinct, of_distinct, n_small, rng)
         labels = _nearest(rows, centres)
-        of_rows = np.ones(len(rows)) if of_rows is None else of_rows
         clusters = _Clusters(*_moments(rows, labels, of_rows, n_small, covariance_type))
         return clusters.merged(n_clusters)[labels]
 
@@ -92,26 +94,46 @@ def _far_rows(rows, weight, n_rows, rng):
     rows = rows - rows.mean(axis=0, dtype=np.float64)
     square = np.einsum("ij,ij->i", rows, rows)
     found = [int(rng.choice(len(rows), p=weight / weight.sum()))]
-    distance = np.full(len(rows), np.inf)
+    distance, last = np.full(len(rows), np.inf), np.empty(len(rows))
     for threshold in rng.random(n_rows - 1):
-        last = square + square[found[-1]] - 2 * (rows @ rows[found[-1]])
-        np.minimum(distance, np.maximum(last, 0), out=distance)
-        sums = np.cumsum(weight * distance)
-        drawn = np.searchsorted(sums, threshold * sums[-1], side="right")
+        np.matmul(rows, -2 * rows[found[-1]], out=last)
+        last += square
+        last += square[found[-1]]
+        np.maximum(last, 0, out=last)
+        np.minimum(distance, last, out=distance)
+        sums = np.multiply(weight, distance, out=last).cumsum()
+        drawn = sums.searchsorted(threshold * sums[-1], side="right")
         found.append(min(int(drawn), len(rows) - 1))  # all distances may be rounded to 0
     return np.array(list(dict.fromkeys(found)))
 
 
-def _nearest(rows, centres):
-    """The nearest centre of each row, in squared distances less what is the row's alone."""
-    centres = centres.astype(np.float64, copy=False)
-    square = np.einsum("ij,ij->i", centres, centres)
-    labels = np.empty(len(rows), dtype=np.intp)
-    step = max(1, BLOCK_BYTES // (8 * len(centres)))
-    for first in range(0, len(rows), step):
-        block = rows[first : first + step] @ (-2 * centres.T)
-        block += square
-        block.argmin(axis=1, out=labels[first : first + step])
+def _nearest(rows, centres, dtype=np.float32):
+    """The nearest centre of each row, or one within a thousandth of the least distance."""
+    n_features, around = rows.shape[1], centres.mean(axis=0, dtype=np.float64)
+    centre = centres - around
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is in doubt
+        # A feature that is 1 adds the squares in the product.
+        table = np.vstack([-2 * centre.T, (centre**2).sum(axis=1)]).astype(dtype)
+        step = max(1, BLOCK_BYTES // table[:1].nbytes)
+        block, distance = (
+            np.ones((step, n_features + 1), dtype),
+            np.empty((step, len(centres)), dtype),
+        )
+        labels, doubt = np.empty(len(rows), dtype=np.intp), [np.empty(0, dtype=np.intp)]
+        for first in range(0, len(rows), step):
+            part = rows[first : first + step]
+            held = slice(len(part))
+            np.subtract(part, around, out=block[held, :-1], casting="same_kind")
+            np.matmul(block[held], table, out=distance[held])
+            distance[held].argmin(axis=1, out=labels[first : first + step])
+            if dtype == np.float32:
+                least = distance[np.arange(len(part)), labels[first : first + step]]
+                square = np.einsum("ij,ij->i", block[held, :-1], block[held, :-1])
+                known = least + square > DOUBT * np.sqrt(n_features) * square
+                doubt.append(first + np.flatnonzero(~known))
+    doubt = np.concatenate(doubt)
+    if len(doubt):
+        labels[doubt] = _nearest(rows[doubt], centres, np.float64)
     return labels
 
 
@@ -120,31 +142,41 @@ def _moments(rows, labels, weight, n_clusters, covariance_type):
 
     Those of matrices are discriminant axes, along which means differ most beside the clusters'
     own variance. Scatter is matrices of the first axes, and diagonals of the further ones;
-    diagonals; or (n_clusters, 1) sums of diagonals.
+    diagonals; or (n_clusters, 1) sums of diagonals. What has no `weight` counts once.
     """
-    gap = rows - (weight @ rows) / weight.sum()
-    order = np.argsort(labels, kind="stable").astype(np.int32)
+    order = np.argsort(labels, kind="stable")
     first = np.searchsorted(labels[order], np.arange(n_clusters + 1)).astype(np.int32)
-    members = sp.csr_array((weight[order], order, first), shape=(n_clusters, len(rows)))
+    # Cluster by cluster, in an array of our own that is overwritten in what follows.
+    gap = rows[order].astype(np.float64, copy=False)
+    share = np.ones(len(rows)) if weight is None else weight[order]
+    total = share.sum()
+    gap -= share @ gap / total
+    numbers = np.arange(len(rows), dtype=np.int32)
+    members = sp.csr_array((share, numbers, first), shape=(n_clusters, len(rows)))
     count = members.sum(axis=1)
     means = members @ gap / np.where(count > 0, count, 1)[:, None]
     if covariance_type in ("full", "tied"):
-        spread = (gap.T * weight) @ gap
+        spread = (gap.T if weight is None else gap.T * share) @ gap
         inside = spread - (means.T * count) @ means
-        axes = np.sqrt(weight.sum()) * _discriminant_axes(spread, inside + spread / len(rows))
-        gap, means = gap @ axes, means @ axes
+        axes = np.sqrt(total) * _discriminant_axes(spread, inside + spread / len(rows))
+        step = max(1, BLOCK_BYTES // gap[:1].nbytes)
+        for begin in range(0, len(gap), step):
+            gap[begin : begin + step] = gap[begin : begin + step] @ axes
+        means = means @ axes
         main, near = np.ascontiguousarray(gap[:, :MOST_AXES]), means[:, :MOST_AXES]
         second = np.zeros((n_clusters, near.shape[1], near.shape[1]))
-        kernels.scatter(main, first, order, members.data, second, np.empty((0, 0)))
+        kernels.scatter(main, first, numbers, share, second, np.empty((0, 0)))
         second -= np.einsum("k,ki,kj->kij", count, near, near)
-        further = members @ gap[:, MOST_AXES:] ** 2 - count[:, None] * means[:, MOST_AXES:] ** 2
+        gap **= 2
+        further = (members @ gap - count[:, None] * means**2)[:, MOST_AXES:]
         return count, means, second, np.maximum(further, 0)
     gap **= 2
-    scatter = np.maximum(members @ gap - count[:, None] * means**2, 0)
-    variances = scatter.sum(axis=0) + weight @ gap / len(rows)
+    squares = members @ gap
+    scatter = np.maximum(squares - count[:, None] * means**2, 0)
+    variances = scatter.sum(axis=0) + squares.sum(axis=0) / len(rows)
     if covariance_type == "spherical":
         variances = variances.mean(keepdims=True)
-    scale = np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / weight.sum())
+    scale = np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / total)
     means, scatter = means / scale, scatter / scale**2
     if covariance_type == "spherical":
         scatter = scatter.sum(axis=1, keepdims=True)

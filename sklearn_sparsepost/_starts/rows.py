@@ -317,14 +317,22 @@ def _distinct_rows(rows, weight):
     """
     weight = np.ones(len(rows)) if weight is None else weight
     held = np.flatnonzero(weight > 0)
-    # The last features tell most rows apart, and only what they do not needs all.
+    # Sorted by the last feature first: only what it leaves tied needs some, and then all.
     last = rows[:, -LAST_FEATURES:][held]
-    order = np.lexsort(last.T)
+    order = np.argsort(last[:, -1])
+    same = last[order[1:], -1] == last[order[:-1], -1]
+    _sort_tied(order, same, lambda tied: last[tied])
     same = (last[order[1:]] == last[order[:-1]]).all(axis=1)
-    tied = np.append(same, False) | np.append(False, same)
-    order[tied] = order[tied][np.lexsort(rows[held[order[tied]]].T)]
+    _sort_tied(order, same, lambda tied: rows[held[tied]])
     order = held[order]
     pairs = np.flatnonzero(same)
     same[pairs] = (rows[order[pairs]] == rows[order[pairs + 1]]).all(axis=1)
     first = np.append(True, ~same)
     return order[first], np.bincount(np.cumsum(first) - 1, weight[order])
+
+
+def _sort_tied(order, same, features_of):
+    """Sort rows that are the `same` as the next by their features, the last of these first."""
+    tied = np.append(same, False) | np.append(False, same)
+    numbers = np.sort(order[tied])
+    order[tied] = numbers[np.lexsort(features_of(numbers).T)]
