@@ -87,6 +87,31 @@ def test_search_in_predictions_of_any_estimation(estimation, level, monkeypatch)
     np.testing.assert_allclose(mixture.predict_proba(X), resp, rtol=1e-9)
 
 
+@pytest.mark.parametrize("decades", [0, 2, 5])
+def test_bounds_leave_room_for_rows_turned_in_single_precision(decades):
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.standard_normal((24, 24)))[0]
+    wide = np.exp(0.5 * rng.standard_normal((20, 24)))[np.arange(4000) % 20]
+    X = (wide * rng.standard_normal((4000, 24)) * np.logspace(0, -decades, 24)) @ turn
+    X = X.astype(np.float32)
+    options = {"sparsity_level": 3, "reg_covar": 0, "random_state": 0, "warm_start": True}
+    mixture = SparseMixture(20, max_iter=2, assume_centered=True, **options).fit(X)
+    search = fitted_model(mixture, X.dtype, len(X), sparsity_level=3)[1].table["search"]
+    assert (search._turning == np.float32) == (decades < 5)
+    white = search.coordinates(X)[0].astype(np.float64)
+    exact = X.astype(np.float64) @ search.whitening
+    length = np.sqrt((white**2).sum(axis=1))
+    most = 1e-6 * length * search.bounds[1]["size"][:, None]
+    alone = []
+    factors = search.bounds[1]["white_factors"].astype(np.float64)
+    for factor, room in zip(factors, most, strict=True):
+        error = np.abs((white - exact) @ factor).max(axis=1)
+        assert (error < room).all()
+        without = 1e-6 * length * np.sqrt((factor**2).sum(axis=0).max())
+        alone.append((error > without).any())
+    assert any(alone) == (decades == 2)  # what the room is for
+
+
 def test_search_where_single_precision_overflows(patches):
     options = {"assume_centered": True, "max_iter": 2, "random_state": 0, "warm_start": True}
     mixture = SparseMixture(40, **options).fit(patches)

@@ -17,6 +17,9 @@ STAGES = (0.25, 0.5, 0.75, 1.0)
 
 # Rows of larger white coordinates could overflow in single precision.
 FAR = 1e12
+# Rows in single precision are turned in it if no axis is shorter than this part of the longest, or
+# than this: the room that is left for rounding then rules hardly a component less out.
+LEAST_RATIO, LEAST_SCALE = 2e-3, 1e-30
 # One thread of a process finds bounds that all want.
 FINDING = Lock()
 
@@ -46,8 +49,12 @@ class GaussianSearch:
         variances, axes = np.linalg.eigh(pooled)
         scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))[::-1]
         axes = axes[:, ::-1]
+        single = factors.dtype == np.float32 and scales[-1] > LEAST_RATIO * scales[0]
+        single = single and scales[-1] > LEAST_SCALE
         self.whitening = axes / scales
+        self._turning = np.dtype(np.float32 if single else np.float64)
         self.constant = constant
+        self._scales = scales
         self.factors = factors
         self._turn = (axes * scales).T
         self._means = means if means.any() else None
@@ -68,12 +75,17 @@ class GaussianSearch:
         stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
         diagonal = np.abs(np.einsum("kpp->kp", factors)[:, stages[0] :])
         marginal = (constant[order] - np.log(diagonal).sum(axis=1)).astype(np.float32)
+        size = np.sqrt(np.einsum("kdp,kdp->kp", factors, factors).max(axis=1))
+        if self._turning == np.float32:  # room for what is rounded where rows are turned
+            unscaled = factors * (self._scales[0] / self._scales)[:, None]
+            lengths = np.sqrt(np.einsum("kdp,kdp->kp", unscaled, unscaled).max(axis=1))
+            size += max(1.0, np.sqrt(n_features) / 4) * lengths
         factors = padded(factors, np.float32)
         return marginal, {
             "order": order,
             "white_factors": factors,
             "white_offset": padded(offset, np.float32),
-            "size": np.sqrt(np.einsum("kdp,kdp->kp", factors, factors).max(axis=1)),
+            "size": size.astype(np.float32),
             "offset_size": np.abs(offset).max(axis=1).astype(np.float32),
             "stages": stages,
         }
@@ -102,10 +114,11 @@ class GaussianSearch:
 
     def coordinates(self, rows):
         """The rows in the principal axes, and the numbers of those too far away for the search."""
-        white = rows.astype(np.float64, copy=False) @ self.whitening
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is far away
+            white = rows.astype(self._turning, copy=False) @ self.whitening.astype(self._turning)
         far = np.empty(0, dtype=np.intp)
-        if max(white.max(initial=0), -white.min(initial=0)) > FAR:
-            far = np.flatnonzero(np.abs(white).max(axis=1) > FAR)
+        if not (white.max(initial=0) <= FAR and white.min(initial=0) >= -FAR):
+            far = np.flatnonzero(~(np.abs(white).max(axis=1) <= FAR))
             white[far] = 0
         return white.astype(np.float32, copy=False), far
 
