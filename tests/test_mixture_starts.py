@@ -38,6 +38,12 @@ def clusters_of(X, labels, shape):
     return agglomerative._Clusters(np.array(count), np.array(means), np.array(scatter))
 
 
+def moments_of(X, labels, weight, n_clusters, shape):
+    """Moments of clusters in coordinates in which these have variance 1."""
+    found = agglomerative._Moments(X, labels, weight, n_clusters, shape)
+    return found.of(labels, n_clusters)
+
+
 # ---------------------------------------------------------------------------- evidence
 
 
@@ -95,7 +101,7 @@ def test_axes_beyond_the_first_have_variances_of_their_own(monkeypatch):
     X, labels = groups((400, 300, 200))
     rng = np.random.default_rng(2)
     X, weight = np.hstack([X, rng.normal(size=(len(X), 2))]), rng.uniform(0.5, 2, len(X))
-    clusters = agglomerative._Clusters(*agglomerative._moments(X, labels, weight, 3, "full"))
+    clusters = agglomerative._Clusters(*moments_of(X, labels, weight, 3, "full"))
     assert clusters.scatter.shape == (3, 2, 2) and clusters.further.shape == (3, 3)
     inside = clusters.scatter.sum(axis=0), np.diag(clusters.further.sum(axis=0))
     for found in inside:  # coordinates in which clusters have variance 1, and no correlations
@@ -117,7 +123,7 @@ def test_axes_beyond_the_first_have_variances_of_their_own(monkeypatch):
 def test_coordinates_in_which_clusters_have_variance_1(shape):
     X, labels = groups((400, 300, 200))
     X[:, 2] *= 1e3
-    found = agglomerative._moments(X, labels, np.full(len(X), 0.5), 4, shape)
+    found = moments_of(X, labels, np.full(len(X), 0.5), 4, shape)
     count, means, scatter, further = found
     assert further is None or further.shape == (4, 0)
     np.testing.assert_array_equal(count, [200, 150, 100, 0])
@@ -125,7 +131,7 @@ def test_coordinates_in_which_clusters_have_variance_1(shape):
     np.testing.assert_allclose(scatter.sum(axis=0) / 450, found, atol=0.3)
     if shape == "full":  # affine maps of the data change nothing
         turned = X @ np.random.default_rng(0).normal(size=(3, 3)) + 7
-        other = agglomerative._moments(turned, labels, np.full(len(X), 0.5), 4, shape)
+        other = moments_of(turned, labels, np.full(len(X), 0.5), 4, shape)
         distance, wanted = (
             ((m[:3, None] - m[None, :3]) ** 2).sum(axis=2) for m in (other[1], means)
         )
@@ -138,9 +144,7 @@ def test_coordinates_in_which_clusters_have_variance_1(shape):
 def test_weights_of_one_are_no_weights():
     X, labels = groups((400, 300, 200))
     for shape in ("full", "diag", "spherical"):
-        found, wanted = (
-            agglomerative._moments(X, labels, weight, 3, shape) for weight in (None, np.ones(900))
-        )
+        found, wanted = (moments_of(X, labels, weight, 3, shape) for weight in (None, np.ones(900)))
         for one, other in zip(found[:3], wanted[:3], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
@@ -182,6 +186,23 @@ def test_groups_of_all_sizes_and_widths_are_found(shape, seed):
     rng = np.random.default_rng(seed)
     found = agglomerative.agglomerative_clusters(X, X, weight, 4, shape, rng)
     assert adjusted_rand_score(labels, found) > 0.85
+
+
+def test_rows_go_to_the_nearest_means_if_the_evidence_gains():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(3), 200)
+    X = 8 * np.eye(3)[labels] + rng.normal(size=(600, 3))  # as narrow, and groups of centres
+    mixed = np.where(rng.random(600) < 0.1, rng.integers(3, size=600), labels)
+    moments = agglomerative._Moments(X, mixed, None, 3, "full")
+    clusters = agglomerative._Clusters(*moments.of(mixed, 3))
+    found = agglomerative._closer(X, mixed, moments, clusters)
+    assert adjusted_rand_score(labels, found) == 1 > adjusted_rand_score(labels, mixed)
+    # Two groups around one mean: distances would tell halves of both apart.
+    labels = np.repeat([0, 1], 300)
+    X = rng.normal(size=(600, 3)) * np.where(labels, 10, 0.1)[:, None]
+    moments = agglomerative._Moments(X, labels, None, 2, "full")
+    clusters = agglomerative._Clusters(*moments.of(labels, 2))
+    np.testing.assert_array_equal(agglomerative._closer(X, labels, moments, clusters), labels)
 
 
 def test_clusters_are_as_many_as_wanted_and_never_more():

@@ -11,6 +11,8 @@ from sklearn_sparsepost._run.threads import single_blas
 # How many clusters there are at first for each that is wanted, and the neighbours of each that it
 # may be merged with.
 SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
+# Steps of k-means from the clusters: fewer may gain evidence of data that they do no good.
+MEAN_STEPS = 5
 # Axes in which covariances are compared, the largest first; in the others variances are.
 MOST_AXES = 24
 # The least variance of a cluster, that of the others being 1: duplicates have none.
@@ -30,10 +32,11 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     Four times as many rows as clusters are drawn, half uniformly and half by k-means++ [1]_: the
     former are where the data are dense, the latter see to it that no group is missed. The nearest
     rows of each are a small cluster; those two, of neighbours, are merged whose union gains most
-    evidence [2]_, until as many are left as are wanted. The evidence of a cluster of n rows with
-    scatter matrix S is that of a Gaussian whose mean has a flat prior, and its precision a Wishart
-    prior of :math:`\nu` degrees of freedom around the cluster's own mean variance t, so that narrow
-    clusters are judged as wide ones are:
+    evidence [2]_, until as many are left as are wanted. Five steps of k-means follow where the
+    evidence of all gains by them, as it does of embeddings. The evidence of a cluster of n rows
+    with scatter matrix S is that of a Gaussian whose mean has a flat prior, and its precision a
+    Wishart prior of :math:`\nu` degrees of freedom around the cluster's own mean variance t, so
+    that narrow clusters are judged as wide ones are:
 
     .. math:: \log \frac{\Gamma_D((\nu + n - 1) / 2)}{\Gamma_D(\nu / 2)}
         + \frac{\nu}{2} \log |\nu t I| - \frac{\nu + n - 1}{2} \log |S + \nu t I|
@@ -76,8 +79,23 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     with single_blas():
         centres = _centres(distinct, of_distinct, n_small, rng)
         labels = _nearest(rows, centres)
-        clusters = _Clusters(*_moments(rows, labels, of_rows, n_small, covariance_type))
-        return clusters.merged(n_clusters)[labels]
+        moments = _Moments(rows, labels, of_rows, n_small, covariance_type)
+        clusters = _Clusters(*moments.of(labels, n_small))
+        labels = clusters.merged(n_clusters)[labels]
+        return _closer(rows, labels, moments, clusters)
+
+
+def _closer(rows, labels, moments, clusters):
+    """Labels after some steps of k-means, if evidence gains by the first and by all of them."""
+    found, closer = clusters, labels
+    for _ in range(MEAN_STEPS):
+        members, count = moments.members(closer, len(found.left))
+        closer = _nearest(rows, members @ rows / count[:, None])
+        found = _Clusters(*moments.of(closer, len(count)))
+        closer = found.ranks()[closer]
+        if found.total() <= clusters.total():
+            return labels
+    return closer
 
 
 def _centres(rows, weight, n_centres, rng):
@@ -137,50 +155,74 @@ def _nearest(rows, centres, dtype=np.float32):
     return labels
 
 
-def _moments(rows, labels, weight, n_clusters, covariance_type):
-    """Weights, means and scatter of clusters, in coordinates in which these have variance 1.
+class _Moments:
+    """Rows in coordinates in which clusters have variance 1, and moments of clusters in these.
 
-    Those of matrices are discriminant axes, along which means differ most beside the clusters'
-    own variance. Scatter is matrices of the first axes, and diagonals of the further ones;
-    diagonals; or (n_clusters, 1) sums of diagonals. What has no `weight` counts once.
+    Coordinates of matrices are discriminant axes, along which means differ most beside the
+    clusters' own variance.
+
+    Parameters
+    ----------
+    rows, labels, weight, n_clusters, covariance_type
+        Rows, their clusters, and what they count, None for once each.
     """
-    order = np.argsort(labels, kind="stable")
-    first = np.searchsorted(labels[order], np.arange(n_clusters + 1)).astype(np.int32)
-    # Cluster by cluster, in an array of our own that is overwritten in what follows.
-    gap = rows[order].astype(np.float64, copy=False)
-    share = np.ones(len(rows)) if weight is None else weight[order]
-    total = share.sum()
-    gap -= share @ gap / total
-    numbers = np.arange(len(rows), dtype=np.int32)
-    members = sp.csr_array((share, numbers, first), shape=(n_clusters, len(rows)))
-    count = members.sum(axis=1)
-    means = members @ gap / np.where(count > 0, count, 1)[:, None]
-    if covariance_type in ("full", "tied"):
-        spread = (gap.T if weight is None else gap.T * share) @ gap
-        inside = spread - (means.T * count) @ means
-        axes = np.sqrt(total) * _discriminant_axes(spread, inside + spread / len(rows))
-        step = max(1, BLOCK_BYTES // gap[:1].nbytes)
-        for begin in range(0, len(gap), step):
-            gap[begin : begin + step] = gap[begin : begin + step] @ axes
-        means = means @ axes
-        main, near = np.ascontiguousarray(gap[:, :MOST_AXES]), means[:, :MOST_AXES]
-        second = np.zeros((n_clusters, near.shape[1], near.shape[1]))
-        kernels.scatter(main, first, numbers, share, second, np.empty((0, 0)))
+
+    def __init__(self, rows, labels, weight, n_clusters, covariance_type):
+        self.weight, self.shape = weight, covariance_type
+        share = np.ones(len(rows)) if weight is None else weight
+        total = share.sum()
+        gap = rows - share @ rows / total
+        members, count = self.members(labels, n_clusters)
+        means = members @ gap / np.where(count > 0, count, 1)[:, None]
+        if covariance_type in ("full", "tied"):
+            spread = (gap.T if weight is None else gap.T * weight) @ gap
+            inside = spread - (means.T * count) @ means
+            axes = np.sqrt(total) * _discriminant_axes(spread, inside + spread / len(rows))
+            step = max(1, BLOCK_BYTES // gap[:1].nbytes)
+            for first in range(0, len(gap), step):
+                gap[first : first + step] = gap[first : first + step] @ axes
+            self.main = np.ascontiguousarray(gap[:, :MOST_AXES])
+            self.squares = gap[:, MOST_AXES:] ** 2
+        else:
+            squares = share @ gap**2
+            variances = np.maximum(squares - count @ means**2, 0) + squares / len(rows)
+            if covariance_type == "spherical":
+                variances = variances.mean(keepdims=True)
+            gap /= np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / total)
+            self.squares = gap**2
+        self.gap = gap
+
+    def members(self, labels, n_clusters):
+        """The weights of rows in clusters, a sparse matrix, and those of the clusters."""
+        # Short numbers are sorted by their digits.
+        order = labels.astype(np.min_scalar_type(n_clusters)).argsort(kind="stable")
+        order = order.astype(np.int32)
+        share = np.ones(len(order)) if self.weight is None else self.weight[order]
+        first = np.searchsorted(labels[order], np.arange(n_clusters + 1)).astype(np.int32)
+        members = sp.csr_array((share, order, first), shape=(n_clusters, len(order)))
+        return members, members.sum(axis=1)
+
+    def of(self, labels, n_clusters):
+        """Weights, means and scatter of clusters.
+
+        Scatter is matrices of the first axes, and diagonals of the further ones; diagonals; or
+        (n_clusters, 1) sums of diagonals.
+        """
+        members, count = self.members(labels, n_clusters)
+        means = members @ self.gap / np.where(count > 0, count, 1)[:, None]
+        n_matrix = self.gap.shape[1] - self.squares.shape[1]
+        squares = members @ self.squares - count[:, None] * means[:, n_matrix:] ** 2
+        scatter = np.maximum(squares, 0)
+        if self.shape == "spherical":
+            scatter = scatter.sum(axis=1, keepdims=True)
+        if self.shape in ("diag", "spherical"):
+            return count, means, scatter, None
+        near = means[:, :n_matrix]
+        second = np.zeros((n_clusters, n_matrix, n_matrix))
+        lists = members.indptr, members.indices, members.data
+        kernels.scatter(self.main, *lists, second, np.empty((0, 0)))
         second -= np.einsum("k,ki,kj->kij", count, near, near)
-        gap **= 2
-        further = (members @ gap - count[:, None] * means**2)[:, MOST_AXES:]
-        return count, means, second, np.maximum(further, 0)
-    gap **= 2
-    squares = members @ gap
-    scatter = np.maximum(squares - count[:, None] * means**2, 0)
-    variances = scatter.sum(axis=0) + squares.sum(axis=0) / len(rows)
-    if covariance_type == "spherical":
-        variances = variances.mean(keepdims=True)
-    scale = np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / total)
-    means, scatter = means / scale, scatter / scale**2
-    if covariance_type == "spherical":
-        scatter = scatter.sum(axis=1, keepdims=True)
-    return count, means, scatter, None
+        return count, means, second, scatter
 
 
 def _discriminant_axes(spread, inside):
@@ -197,7 +239,7 @@ class _Clusters:
     Parameters
     ----------
     count, means, scatter, further : ndarray
-        From :func:`_moments`.
+        From :meth:`_Moments.of`.
     """
 
     def __init__(self, count, means, scatter, further=None):
@@ -224,12 +266,18 @@ class _Clusters:
             moves[absorbed] = kept
             target = moves[target]
             pairs, gains = self._renewed(np.sort(moves[pairs], axis=1), gains, kept)
-        # The largest last: merges drop what stays idle, but in a process hardly its last.
+        return self.ranks()[target]
+
+    def ranks(self):
+        """New numbers of what is left, the largest last: in a process it is hardly ever idle."""
         rank = np.zeros(len(self.count), dtype=np.intp)
-        rank[self.left[np.argsort(self.count[self.left], kind="stable")]] = np.arange(
-            len(self.left)
-        )
-        return rank[target]
+        order = np.argsort(self.count[self.left], kind="stable")
+        rank[self.left[order]] = np.arange(len(self.left))
+        return rank
+
+    def total(self):
+        """The evidence of all data and, up to what no clusters change, of the labels."""
+        return (self.evidence[self.left] + gammaln(self.count[self.left])).sum()
 
     def _neighbours(self):
         """Pairs of clusters whose means are close."""
