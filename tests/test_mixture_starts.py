@@ -123,15 +123,15 @@ def test_axes_beyond_the_first_have_variances_of_their_own(monkeypatch):
 def test_coordinates_in_which_clusters_have_variance_1(shape):
     X, labels = groups((400, 300, 200))
     X[:, 2] *= 1e3
-    found = moments_of(X, labels, np.full(len(X), 0.5), 4, shape)
+    found = moments_of(X, labels, np.full(len(X), 2.0), 4, shape)
     count, means, scatter, further = found
     assert further is None or further.shape == (4, 0)
-    np.testing.assert_array_equal(count, [200, 150, 100, 0])
+    np.testing.assert_array_equal(count, [800, 600, 400, 0])
     found = {"full": np.eye(3), "diag": np.ones(3), "spherical": [3.0]}[shape]
-    np.testing.assert_allclose(scatter.sum(axis=0) / 450, found, atol=0.3)
+    np.testing.assert_allclose(scatter.sum(axis=0) / 1800, found, atol=0.3)
     if shape == "full":  # affine maps of the data change nothing
         turned = X @ np.random.default_rng(0).normal(size=(3, 3)) + 7
-        other = moments_of(turned, labels, np.full(len(X), 0.5), 4, shape)
+        other = moments_of(turned, labels, np.full(len(X), 2.0), 4, shape)
         distance, wanted = (
             ((m[:3, None] - m[None, :3]) ** 2).sum(axis=2) for m in (other[1], means)
         )
@@ -147,6 +147,17 @@ def test_weights_of_one_are_no_weights():
         found, wanted = (moments_of(X, labels, weight, 3, shape) for weight in (None, np.ones(900)))
         for one, other in zip(found[:3], wanted[:3], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_weights_are_repetitions_where_all_rows_are_as_far_from_each_other(shape):
+    rng = np.random.default_rng(0)
+    X, times = rng.random((15, 30)), rng.integers(0, 5, 15)
+    order = rng.permutation(15)
+    mixture = SparseMixture(2, covariance_type=shape, random_state=0)
+    found = mixture.fit(X[order], sample_weight=times[order]).means_
+    wanted = mixture.fit(np.repeat(X, times, axis=0)).means_
+    np.testing.assert_allclose(found, wanted, rtol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

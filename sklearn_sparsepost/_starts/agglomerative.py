@@ -17,6 +17,8 @@ MEAN_STEPS = 5
 MOST_AXES = 24
 # The least variance of a cluster, that of the others being 1: duplicates have none.
 LEAST_VARIANCE = 1e-6
+# Values are equal within this part of the largest: sums have an order.
+ROUNDING = 1e-9
 # Stands for 0 where it divides.
 TINY = np.finfo(float).tiny
 # Squared distances below this part of a square are found in double precision, times the root of
@@ -93,7 +95,7 @@ def _closer(rows, labels, moments, clusters):
         closer = _nearest(rows, members @ rows / count[:, None])
         found = _Clusters(*moments.of(closer, len(count)))
         closer = found.ranks()[closer]
-        if found.total() <= clusters.total():
+        if found.total() <= clusters.total() + ROUNDING * abs(clusters.total()):
             return labels
     return closer
 
@@ -177,7 +179,7 @@ class _Moments:
         if covariance_type in ("full", "tied"):
             spread = (gap.T if weight is None else gap.T * weight) @ gap
             inside = spread - (means.T * count) @ means
-            axes = np.sqrt(total) * _discriminant_axes(spread, inside + spread / len(rows))
+            axes = np.sqrt(total) * _discriminant_axes(spread, inside + spread / total)
             step = max(1, BLOCK_BYTES // gap[:1].nbytes)
             for first in range(0, len(gap), step):
                 gap[first : first + step] = gap[first : first + step] @ axes
@@ -185,7 +187,7 @@ class _Moments:
             self.squares = gap[:, MOST_AXES:] ** 2
         else:
             squares = share @ gap**2
-            variances = np.maximum(squares - count @ means**2, 0) + squares / len(rows)
+            variances = np.maximum(squares - count @ means**2, 0) + squares / total
             if covariance_type == "spherical":
                 variances = variances.mean(keepdims=True)
             gap /= np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / total)
@@ -281,7 +283,7 @@ class _Clusters:
 
     def _neighbours(self):
         """Pairs of clusters whose means are close."""
-        distance = pairwise_distances(self.means[self.left], metric="sqeuclidean")
+        distance = _untied(pairwise_distances(self.means[self.left], metric="sqeuclidean"))
         np.fill_diagonal(distance, np.inf)
         n_near = min(N_NEIGHBORS, len(self.left) - 1)
         near = np.argpartition(distance, n_near - 1, axis=1)[:, :n_near]
@@ -292,7 +294,7 @@ class _Clusters:
     def _disjoint(pairs, gains, most):
         """The best pairs, so many at most, no cluster twice."""
         found, used = [], set()
-        for at in np.argsort(-gains, kind="stable").tolist():
+        for at in np.argsort(-_untied(gains), kind="stable").tolist():
             one, two = pairs[at].tolist()
             if one not in used and two not in used:
                 found.append(at)
@@ -352,6 +354,12 @@ class _Clusters:
         n_further = further.shape[1]
         value = _evidence(count, scatter, self.means.shape[1] - n_further)
         return value + _evidence(count, further, n_further) if n_further else value
+
+
+def _untied(values):
+    """Values without the digits in which equal ones differ: weighted data end as repeated do."""
+    unit = ROUNDING * np.abs(values).max(initial=TINY)
+    return np.round(values / unit)
 
 
 def _evidence(count, scatter, D):
