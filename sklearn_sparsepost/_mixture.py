@@ -127,7 +127,8 @@ class SparseMixture(BaseMixture):
 
         - "agglomerative": small clusters, four for each component, of which those are merged that
           gain most evidence under Gaussians of the shape `covariance_type` [3]_ [4]_; of other
-          dense observations under spherical ones. For "multinomial" the same as "k-means++".
+          dense observations under spherical ones. Five steps of k-means follow if
+          evidence gains by them. For "multinomial" the same as "k-means++".
         - "k-means++": each observation belongs to the nearest of K observations drawn by
           k-means++, for "multinomial" by Bregman divergence.
         - "kmeans": to one of K clusters that scikit-learn's :class:`~sklearn.cluster.KMeans` finds
