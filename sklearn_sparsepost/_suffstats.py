@@ -189,6 +189,33 @@ class SuffStats:
                 self.tracked.add(other.tracked)
         return self
 
+    def exchange(self, new, old):
+        """Add some statistics and take away others, in place.
+
+        Tables that grow are made anew once for both: that costs what they hold, not what changes.
+
+        Parameters
+        ----------
+        new : SuffStats or None
+            What to add.
+        old : SuffStats
+            What to take away, of the same names.
+
+        Returns
+        -------
+        self : SuffStats
+            These statistics.
+        """
+        if new is None:
+            return self.add(old, -1.0)
+        share = old.factor / new.factor
+        growing = {name for name, array in self.arrays.items() if isinstance(array, RowTable)}
+        for name in growing:
+            change = tables.sum_of_tables([new[name], old[name].scaled(-share)], exact=True)
+            own = self.arrays[name]
+            self.arrays[name] = own.plus(change, new.factor / self.factor, own.least / self.factor)
+        return self.add(new.without(growing)).add(old.without(growing), -1.0)
+
     def plus(self, other, factor=1.0):
         """These statistics and ``factor`` times others, as new ones; sparse tables stay sparse.
 
@@ -288,7 +315,7 @@ class SuffStats:
         self.version += 1
         for name, array in self.arrays.items():
             if isinstance(array, RowTable):
-                self.arrays[name] = RowTable(array.shape, array.least)
+                self.arrays[name] = array.emptied()
             elif self.undo is not None:
                 self.arrays[name] = np.zeros(array.shape)
             else:

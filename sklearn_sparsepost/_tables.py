@@ -19,6 +19,8 @@ ROW_BLOCK = 256
 NOTHING = 1e-9
 # How many times its table's entries a pool holds, and the entries that it may hold anyway.
 POOL_SIZE, SMALL_POOL = 3, 1 << 16
+# Bytes of a pool that is kept for the next one; larger ones are given back.
+MOST_LEFT = 2**28
 
 
 class SparseTable:
@@ -147,12 +149,31 @@ class SparseTable:
 
 
 class _Pool:
-    """Memory of entries, filled from the front; what is in it stays."""
+    """Memory of entries, filled from the front; what is in it stays.
 
-    def __init__(self, topics, values, used):
+    Parameters
+    ----------
+    topics, values : ndarray of shape (n_places,), int32 and float64
+        The memory.
+    used : int
+        Places that have an entry.
+    left : list
+        Takes the memory when nobody holds the pool any more, for the next one: pages that are new
+        cost more than what is written to them.
+    """
+
+    def __init__(self, topics, values, used, left):
         self.topics = topics
         self.values = values
         self.used = used
+        self.left = left
+
+    def __del__(self):
+        if 0 < self.topics.nbytes + self.values.nbytes <= MOST_LEFT:
+            self.left[:] = [(self.topics, self.values)]
+
+    def __getstate__(self):
+        return {**vars(self), "left": []}
 
 
 class RowTable:
@@ -177,7 +198,7 @@ class RowTable:
         self.least = least
         self.first = np.zeros(shape[0], dtype=np.int64)
         self.length = np.zeros(shape[0], dtype=np.int32)
-        self.pool = _Pool(np.empty(0, dtype=np.int32), np.empty(0), 0)
+        self.pool = _Pool(np.empty(0, dtype=np.int32), np.empty(0), 0, [])
         self._end = 0  # of the pool, as far as this table knows it
 
     @classmethod
@@ -209,11 +230,11 @@ class RowTable:
         pool = self.pool
         return sum(p.nbytes for p in (self.first, self.length, pool.topics, pool.values))
 
-    def gathered(self, rows, room=0):
+    def gathered(self, rows, room=0, memory=None):
         """The entries of some rows: `row_ptr`, topics and values, with room for more behind."""
         pool, rows = self.pool, np.asarray(rows, dtype=np.int32)
         return _row_tables.gather_rows(
-            self.first, self.length, pool.topics, pool.values, rows, room
+            self.first, self.length, pool.topics, pool.values, rows, room, memory
         )
 
     def to_sparse(self):
@@ -290,11 +311,20 @@ class RowTable:
         """This table alone in a pool of its own, with room for more."""
         rows = np.flatnonzero(self.length).astype(np.int32)
         room = POOL_SIZE * n_more + (POOL_SIZE - 1) * self.n_stored if n_more else 0
-        row_ptr, topics, values = self.gathered(rows, room)
+        memory, left = None, self.pool.left
+        if room and left and len(left[0][0]) >= self.n_stored + room // 2:
+            memory = left.pop()
+        row_ptr, topics, values = self.gathered(rows, room, memory)
         new = self.copy()
         new._end = int(row_ptr[-1])
-        new.pool = _Pool(topics, values, new._end)
+        new.pool = _Pool(topics, values, new._end, left if room else [])
         new.first[rows] = row_ptr[:-1]
+        return new
+
+    def emptied(self):
+        """A table without entries, whose pools may take the memory of this one's."""
+        new = RowTable(self.shape, self.least)
+        new.pool.left = self.pool.left
         return new
 
     def copy(self):

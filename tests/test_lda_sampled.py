@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost._models.sampled import LEAST_COUNT
+from sklearn_sparsepost._models.sampled import LEAST_COUNT, SampledAdmixture
 from sklearn_sparsepost._tables import NOTHING, RowTable
 from sklearn_sparsepost.datasets import make_lda_corpus
 
@@ -53,6 +53,27 @@ def test_statistics_sum_to_the_corpus(corpora, rao_blackwell):
         sum(part["feature_counts"].to_csr().sum() for part in state.memo), X.sum(), rtol=1e-5
     )
     np.testing.assert_allclose(lda.components_, 0.1 + counts[:].T, rtol=1e-5)
+
+
+def test_batches_are_sampled_under_the_counts_of_all_others(corpora, monkeypatch):
+    X, batches = corpora[0], []
+    lda = gibbs(warm_start=True, max_iter=2).fit(X)
+    globals_of = SampledAdmixture.globals_of
+
+    def noted(model, state, track=None):
+        parts = [part["feature_counts"] for part in state.memo]
+        tables = [RowTable.of(part)[:] for part in parts]
+        others = sum(tables) - np.array(tables)
+        gaps = np.abs(others - state.stats["feature_counts"][:]).max(axis=(1, 2))
+        totals = [sum(tables).sum(axis=0) - table.sum(axis=0) for table in tables]
+        assert gaps.min() < 1e-4
+        np.testing.assert_allclose(state.stats["feature_total"], totals[gaps.argmin()], rtol=1e-5)
+        batches.append(int(gaps.argmin()))
+        return globals_of(model, state, track)
+
+    monkeypatch.setattr(SampledAdmixture, "globals_of", noted)
+    lda.fit(X)  # one globals a batch, of two passes
+    assert sorted(batches) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -106,3 +106,26 @@ def test_in_statistics():
     assert copied["table"].n_stored
     with pytest.raises(KeyError):
         stats["other"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exchanged_is_added_and_taken_away(dtype):
+    rng = np.random.default_rng(0)
+    held, new, old = (np.round(random_table(rng), 3) for _ in range(3))
+
+    def statistics(dense, kind):
+        axes = {"table": 1, "total": 0}
+        return SuffStats({"table": kind(dense), "total": dense.sum(axis=0)}, axes, {"n": 1.0})
+
+    def sparse(dense):
+        return SparseTable.of(dense.astype(dtype))
+
+    stats = statistics(held + old, RowTable.of)
+    new, old = statistics(new, sparse), statistics(old, sparse).scale(0.5)
+    found = stats.copy().exchange(new, old)
+    wanted = stats.copy().add(new).add(old, -1.0)
+    np.testing.assert_allclose(found["table"][:], wanted["table"][:], atol=1e-6)
+    np.testing.assert_allclose(found["total"], wanted["total"])
+    assert found["n"] == wanted["n"] == 1.5
+    alone = stats.copy().exchange(None, old)
+    np.testing.assert_array_equal(alone["table"][:], stats.copy().add(old, -1.0)["table"][:])

@@ -181,6 +181,7 @@ def gather_rows(
     const double[::1] pool_values,  # IN
     const int[::1] rows,  # IN
     Py_ssize_t room=0,  # IN
+    memory=None,  # OUT
 ):
     """The entries of some rows, one row after another.
 
@@ -192,6 +193,8 @@ def gather_rows(
         The rows wanted.
     room : int, default=0
         Places that are to be left free behind the entries.
+    memory : tuple of ndarray, int32 and float64, default=None
+        Where topics and values are written, of no overlap with the pool; by default, new arrays.
 
     Returns
     -------
@@ -206,8 +209,11 @@ def gather_rows(
     np.cumsum(np.asarray(length)[np.asarray(rows)], out=row_ptr_array[1:])
     cdef const long long[::1] row_ptr = row_ptr_array
     cdef Py_ssize_t n_places = row_ptr[rows.shape[0]] + room
-    topics_array = np.empty(n_places, dtype=np.int32)
-    values_array = np.empty(n_places)
+    if memory is None:
+        memory = np.empty(n_places, dtype=np.int32), np.empty(n_places)
+    topics_array, values_array = memory
+    if len(topics_array) < row_ptr[rows.shape[0]] or len(values_array) != len(topics_array):
+        raise ValueError("memory is too small for the entries")
     cdef int[::1] topics = topics_array
     cdef double[::1] values = values_array
     cdef Py_ssize_t r, n, at

@@ -305,8 +305,9 @@ def memoized_pass(model, corpus, state, *, n_batches=10, evaluate_every=1, track
             _deal_batches(corpus, state, before, min(n_batches, corpus.n_samples))
         state.stats = before.lend_stats()
         chunks = [corpus.cut(runs) for runs in state.batches]
+        late = None  # what was found of a batch and is not in the totals yet
         for b in state.rng(STREAM_ORDER, state.n_passes).permutation(len(chunks)):
-            _memoized_update(model, corpus, state, b, chunks[b], track)
+            late = _memoized_update(model, corpus, state, b, chunks[b], track, late)
         # From scratch, so that no rounding of what came and went stays.
         state.sum_of_memory(state.stats.clear())
         state.stand_in = None
@@ -323,20 +324,23 @@ def _deal_batches(corpus, state, before, n_batches):
     state.local = {}
 
 
-def _memoized_update(model, corpus, state, b, chunks, track):
-    """Visit one batch: replace what the totals hold of it."""
+def _memoized_update(model, corpus, state, b, chunks, track, late):
+    """Visit one batch: replace what the totals hold of it, or return what is to be added later."""
     old, total = state.memo[b], state.stats
     if model.leaves_out and old is not None:
-        total.add(old, -1.0)
+        total.exchange(late, old)
     # One table a batch: those of its chunks would hold the same features many times.
     new = sum_of_chunks(_visit(model, corpus, state, b, chunks, track, sum_of_chunks))
     state.tracked[b], new.tracked = new.tracked, None
     state.memo[b] = new
     if old is None:
         total.add(state.stand_in, -new["n_samples"] / corpus.n_samples)
-    elif not model.leaves_out:
+    elif model.leaves_out:
+        return new
+    else:
         total.add(old, -1.0)
     total.add(new)
+    return None
 
 
 def averaged_pass(one_pass, average_after, state):
