@@ -208,12 +208,13 @@ class SuffStats:
         """
         if new is None:
             return self.add(old, -1.0)
-        share = old.factor / new.factor
+        factor, old_factor = new.factor / self.factor, -old.factor / self.factor
         growing = {name for name, array in self.arrays.items() if isinstance(array, RowTable)}
         for name in growing:
-            change = tables.sum_of_tables([new[name], old[name].scaled(-share)], exact=True)
             own = self.arrays[name]
-            self.arrays[name] = own.plus(change, new.factor / self.factor, own.least / self.factor)
+            self.arrays[name] = own.exchanged(
+                new[name], old[name], factor, old_factor, own.least / self.factor
+            )
         return self.add(new.without(growing)).add(old.without(growing), -1.0)
 
     def plus(self, other, factor=1.0):

@@ -271,26 +271,46 @@ class RowTable:
         """
         if isinstance(other, RowTable):
             other = other.to_sparse()
-        old = self
-        n_most = int(old.length[other.rows].sum(dtype=np.int64)) + len(other.columns)
+        places = np.stack([other.row_ptr[:-1], other.row_ptr[1:]])
+        parts = (places, other.columns, other.values, factor)
+        nothing = (np.zeros_like(places), other.columns[:0], other.values[:0], 0.0)
+        return self._changed(other.rows, parts, nothing, self.least if least is None else least)
+
+    def exchanged(self, new, old, factor, old_factor, least):
+        """This table plus ``factor`` times `new` and ``old_factor`` times `old`, as one sum."""
+        rows = np.union1d(new.rows, old.rows)
+        parts = []
+        for table, times in ((new, factor), (old, old_factor)):
+            number = np.full(self.shape[0], -1)
+            number[table.rows] = np.arange(len(table.rows))
+            number = number[rows]
+            places = np.stack([table.row_ptr[number], table.row_ptr[number + 1]])
+            places[:, number < 0] = 0
+            values = table.values.astype(new.values.dtype, copy=False)
+            parts.append((places, table.columns, values, times))
+        return self._changed(rows, *parts, least)
+
+    def _changed(self, rows, part, other, least):
+        """This table plus two others, each given as places, columns, values and a factor."""
+        old, reserved = self, self.length[rows].astype(np.int64)
+        for (begin, end), *_ in (part, other):
+            reserved += end - begin
+        n_most = int(reserved.sum())
         if not old._has_room(n_most):
             old = old._packed(n_most)
         pool, new = old.pool, old.copy()
-        reserved = np.minimum(old.length[other.rows] + np.diff(other.row_ptr), self.shape[1])
-        at = pool.used + np.concatenate([[0], np.cumsum(reserved)])
-        lengths = np.empty(len(other.rows), dtype=np.int32)
+        at = pool.used + np.concatenate([[0], np.cumsum(np.minimum(reserved, self.shape[1]))])
+        lengths = np.empty(len(rows), dtype=np.int32)
         pool.used = new._end = int(at[-1])
         _row_tables.merge_rows(
             old.first,
             old.length,
             pool.topics,
             pool.values,
-            other.rows,
-            other.row_ptr,
-            other.columns,
-            other.values,
-            factor,
-            self.least if least is None else least,
+            rows,
+            *part,
+            *other,
+            least,
             at[:-1],
             lengths,
             pool.topics,
@@ -298,7 +318,7 @@ class RowTable:
             self.shape[1],
             threads_for(ENTRY_WORK * n_most),
         )
-        new.first[other.rows], new.length[other.rows] = at[:-1], lengths
+        new.first[rows], new.length[rows] = at[:-1], lengths
         return new
 
     def _has_room(self, n_more):

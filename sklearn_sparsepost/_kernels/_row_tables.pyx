@@ -102,10 +102,14 @@ def merge_rows(
     const int[::1] pool_topics,  # IN
     const double[::1] pool_values,  # IN
     const int[::1] rows,  # IN
-    const long long[::1] row_ptr,  # IN
+    const long long[:, ::1] places,  # IN
     const int[::1] topics,  # IN
     const floating[::1] counts,  # IN
     double factor,  # IN
+    const long long[:, ::1] other_places,  # IN
+    const int[::1] other_topics,  # IN
+    const floating[::1] other_counts,  # IN
+    double other_factor,  # IN
     double least,  # IN
     const long long[::1] out_first,  # IN
     int[::1] out_length,  # OUT
@@ -114,7 +118,7 @@ def merge_rows(
     int n_topics,  # IN
     int n_threads=1,  # IN
 ):
-    """Add factor * counts to some rows, and write them elsewhere.
+    """Add multiples of one or two tables to some rows, and write them elsewhere.
 
     Parameters
     ----------
@@ -124,10 +128,14 @@ def merge_rows(
         The entries.
     rows : ndarray of shape (n_rows,), int32
         Distinct rows that something is added to.
-    row_ptr, topics, counts : ndarray
-        What is added to ``rows[r]`` is at ``row_ptr[r]:row_ptr[r + 1]``, each topic once.
+    places : ndarray of shape (2, n_rows), int64
+        What is added to ``rows[r]`` is at ``places[0, r]:places[1, r]``, each topic once.
+    topics, counts : ndarray, int32 and float
+        The entries that are added.
     factor : float
         What to multiply the counts by.
+    other_places, other_topics, other_counts, other_factor
+        The same of the other table; places of no length where there is none.
     least : float
         Entries below this become that or nothing, by lot, so that their expectation stays.
     out_first : ndarray of shape (n_rows,), int64
@@ -144,6 +152,8 @@ def merge_rows(
     cdef Py_ssize_t r, v, at, n_marks = (n_topics + 63) // 64
     cdef uint64_t *marks
     cdef double *total
+    cdef const int *further_topics = &other_topics[0] if other_topics.shape[0] else NULL
+    cdef const floating *further_counts = &other_counts[0] if other_counts.shape[0] else NULL
     cdef const int *old_topics = &pool_topics[0] if pool_topics.shape[0] else NULL
     cdef const double *old_values = &pool_values[0] if pool_values.shape[0] else NULL
     cdef const int *new_topics = &topics[0] if topics.shape[0] else NULL
@@ -161,10 +171,13 @@ def merge_rows(
             if failed[0]:
                 continue
             v = rows[r]
-            at = row_ptr[r]
             _add[double](old_topics + first[v], old_values + first[v], length[v], 1, marks, total)
-            _add[floating](new_topics + at, new_counts + at, row_ptr[r + 1] - at, factor, marks,
+            at = places[0, r]
+            _add[floating](new_topics + at, new_counts + at, places[1, r] - at, factor, marks,
                            total)
+            at = other_places[0, r]
+            _add[floating](further_topics + at, further_counts + at, other_places[1, r] - at,
+                           other_factor, marks, total)
             out_length[r] = _take[double](
                 marks, <int>n_marks, total, least, v, to_topics + out_first[r],
                 to_values + out_first[r])
