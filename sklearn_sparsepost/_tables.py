@@ -230,12 +230,15 @@ class RowTable:
         pool = self.pool
         return sum(p.nbytes for p in (self.first, self.length, pool.topics, pool.values))
 
+    @property
+    def entries(self):
+        """Where each row begins, its number of entries, and the topics and values of all rows."""
+        return self.first, self.length, self.pool.topics, self.pool.values
+
     def gathered(self, rows, room=0, memory=None):
         """The entries of some rows: `row_ptr`, topics and values, with room for more behind."""
-        pool, rows = self.pool, np.asarray(rows, dtype=np.int32)
-        return _row_tables.gather_rows(
-            self.first, self.length, pool.topics, pool.values, rows, room, memory
-        )
+        rows = np.asarray(rows, dtype=np.int32)
+        return _row_tables.gather_rows(*self.entries, rows, room, memory)
 
     def to_sparse(self):
         """The whole table as a SparseTable."""
@@ -278,8 +281,9 @@ class RowTable:
 
     def exchanged(self, new, old, factor, old_factor, least):
         """This table plus ``factor`` times `new` and ``old_factor`` times `old`, as one sum."""
-        rows = np.union1d(new.rows, old.rows)
-        parts = []
+        either, parts = np.zeros(self.shape[0], dtype=bool), []
+        either[new.rows] = either[old.rows] = True
+        rows = np.flatnonzero(either).astype(np.int32)
         for table, times in ((new, factor), (old, old_factor)):
             number = np.full(self.shape[0], -1)
             number[table.rows] = np.arange(len(table.rows))
@@ -303,10 +307,7 @@ class RowTable:
         lengths = np.empty(len(rows), dtype=np.int32)
         pool.used = new._end = int(at[-1])
         _row_tables.merge_rows(
-            old.first,
-            old.length,
-            pool.topics,
-            pool.values,
+            *old.entries,
             rows,
             *part,
             *other,

@@ -6,6 +6,7 @@
 """
 from cython.parallel cimport parallel, prange
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_build
 from sklearn_sparsepost._kernels._math cimport exp_nonpos, expdigamma_large, shift_up
@@ -29,9 +30,11 @@ cdef inline float _expdigamma(float x) noexcept nogil:
 
 
 def list_words(
-    const long long[::1] row_ptr,  # IN
-    const int[::1] topics,  # IN
-    const double[::1] values,  # IN
+    const long long[::1] first,  # IN
+    const int[::1] length,  # IN
+    const int[::1] pool_topics,  # IN
+    const double[::1] pool_values,  # IN
+    const int[::1] words,  # IN
     double scale,  # IN
     const double[::1] prior,  # IN
     const double[::1] inverse,  # IN
@@ -42,8 +45,10 @@ def list_words(
 
     Parameters
     ----------
-    row_ptr, topics, values : ndarray
-        Counts of the words in topics, as `_row_tables.gather_rows` returns them.
+    first, length, pool_topics, pool_values : ndarray
+        Counts of all words in topics, as `RowTable` has them.
+    words : ndarray of shape (n_words,), int32
+        The words wanted.
     scale : float
         Factor on the counts.
     prior : ndarray of shape (n_words,), float64
@@ -57,14 +62,23 @@ def list_words(
 
     Returns
     -------
+    row_ptr : ndarray of shape (n_words + 1,), int64
+        Word `w` is at ``row_ptr[w]:row_ptr[w + 1]``.
+    topics : ndarray of shape (n_stored,), int32
+        Topics, ascending in a word.
     weight : ndarray of shape (n_stored,), float32
         What each entry weighs more than a topic without counts.
     base : ndarray of shape (n_words,), float32
         What the word weighs in a topic of total 1 without counts.
     """
-    cdef Py_ssize_t n_words = prior.shape[0], w, j
-    weight_array = np.empty(topics.shape[0], dtype=np.float32)
+    cdef Py_ssize_t n_words = words.shape[0], w, j, at, n
+    row_ptr_array = np.zeros(n_words + 1, dtype=np.int64)
+    np.cumsum(np.asarray(length)[np.asarray(words)], out=row_ptr_array[1:])
+    topics_array = np.empty(row_ptr_array[n_words], dtype=np.int32)
+    weight_array = np.empty(row_ptr_array[n_words], dtype=np.float32)
     base_array = np.empty(n_words, dtype=np.float32)
+    cdef const long long[::1] row_ptr = row_ptr_array
+    cdef int[::1] topics = topics_array
     cdef float[::1] weight = weight_array, base = base_array
     cdef float x
     for w in prange(
@@ -72,14 +86,19 @@ def list_words(
     ):
         x = <float>prior[w] if point else _expdigamma(<float>prior[w])
         base[w] = x if x > LEAST else LEAST
+        at, n = first[words[w]], row_ptr[w + 1] - row_ptr[w]
+        if n:
+            memcpy(&topics[row_ptr[w]], &pool_topics[0] + at, n * sizeof(int))
+        at = at - row_ptr[w]
         if point:
             for j in range(row_ptr[w], row_ptr[w + 1]):
-                weight[j] = <float>(scale * values[j] * inverse[topics[j]])
+                weight[j] = <float>(scale * pool_values[at + j] * inverse[topics[j]])
         else:
             for j in range(row_ptr[w], row_ptr[w + 1]):
                 weight[j] = <float>(
-                    (_expdigamma(<float>(prior[w] + scale * values[j])) - x) * inverse[topics[j]])
-    return weight_array, base_array
+                    (_expdigamma(<float>(prior[w] + scale * pool_values[at + j])) - x)
+                    * inverse[topics[j]])
+    return row_ptr_array, topics_array, weight_array, base_array
 
 
 def alias_tables(

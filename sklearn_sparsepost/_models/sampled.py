@@ -88,17 +88,17 @@ class GrowingMultinomial(Multinomial):
             total = concentration.block(items.words)
             weight = (total if self.estimation == "map" else np.exp(psi(total))) * inverse
             return ItemLists.of_weights(weight / weight.max(axis=1, keepdims=True))
-        lists = counts.gathered(items.words)
         prior = np.broadcast_to(prior[:, 0], (self.n_features,))[items.words]
-        weight, base = _sampled_words.list_words(
-            *lists,
+        *lists, base = _sampled_words.list_words(
+            *counts.entries,
+            items.words,
             concentration.factor,
             prior,
             inverse,
             self.estimation == "map",
-            threads_for(16 * len(lists[1])),
+            threads_for(16 * int(counts.length[items.words].sum(dtype=np.int64))),
         )
-        return ItemLists(*lists[:2], weight, base, inverse)
+        return ItemLists(*lists, base, inverse)
 
 
 class SampledDocuments(DirichletDocuments):
