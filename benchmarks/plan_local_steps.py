@@ -11,6 +11,13 @@ LOCAL_STEPS = [
     ("AliasLDA", "aliaslda", {}),
     ("tomotopy", "tomotopy", {}),
 ]
+SWEEPS = [
+    ("AliasLDA", "aliaslda", {}),
+    ("memoized", "sparsepost", GIBBS),
+    ("batch", "sparsepost", {**GIBBS, "learning_method": "batch"}),
+    ("online", "sparsepost", {**GIBBS, "learning_method": "online"}),
+    ("memoized, 5 and 5", "sparsepost", {**GIBBS, "burn_in": 5, "n_sweeps": 5}),
+]
 
 
 def local_steps(quick=False):
@@ -54,6 +61,14 @@ def local_steps(quick=False):
         if "online" in label:  # a step that forgets sooner helped both on another split
             spec["options"] = {**options, "learning_decay": 0.6}
             add("local steps, 2 threads", corpus, k, f"{label}, decay 0.6", method, **spec)
+
+    # Tokens that are drawn a second: AliasLDA's settle over more passes.
+    for repeat in range(2 if quick else 3):
+        for label, method, options in SWEEPS:
+            spec = {"options": options, "passes": 60 if method == "aliaslda" else 10}
+            label = f"{label}#{repeat}" if repeat else label
+            corpus, k = ("kos", 20) if quick else ("newsgroups20", 200)
+            add("drawn tokens", corpus, k, label, method, score="none", **spec)
 
     corpus = "kos" if quick else "newsgroups20"
     for k in (10, 20) if quick else (200, 400, 800, 1600, 3200):

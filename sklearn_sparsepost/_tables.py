@@ -1,5 +1,6 @@
 """Tables of features x components: sparse ones, those that grow, those added up when read."""
 
+import weakref
 from copy import copy
 from functools import cached_property
 
@@ -167,10 +168,9 @@ class _Pool:
         self.values = values
         self.used = used
         self.left = left
-
-    def __del__(self):
-        if 0 < self.topics.nbytes + self.values.nbytes <= MOST_LEFT:
-            self.left[:] = [(self.topics, self.values)]
+        if 0 < topics.nbytes + values.nbytes <= MOST_LEFT:
+            leave = weakref.finalize(self, left.__setitem__, slice(None), [(topics, values)])
+            leave.atexit = False
 
     def __getstate__(self):
         return {**vars(self), "left": []}

@@ -129,3 +129,28 @@ def test_exchanged_is_added_and_taken_away(dtype):
     assert found["n"] == wanted["n"] == 1.5
     alone = stats.copy().exchange(None, old)
     np.testing.assert_array_equal(alone["table"][:], stats.copy().add(old, -1.0)["table"][:])
+
+
+def test_memory_that_nobody_reads_any_more_is_taken_again(monkeypatch):
+    again, gathered = [], RowTable.gathered
+
+    def noted(table, rows, room=0, memory=None):
+        again.append(memory is not None)
+        return gathered(table, rows, room, memory)
+
+    monkeypatch.setattr("sklearn_sparsepost._tables.SMALL_POOL", 0)
+    rng = np.random.default_rng(0)
+    dense = np.round(random_table(rng) + random_table(rng), 3)
+    part = SparseTable.of(np.round(random_table(rng), 3))
+    table = RowTable.of(dense)
+    monkeypatch.setattr(RowTable, "gathered", noted)
+    for number in range(30):
+        table = table.plus(part, 1.0 if number % 2 == 0 else -1.0)
+        if number == 9:
+            kept = table
+    assert len(again) > 5 and sum(again) >= len(again) - 3  # two in turn, and one that is kept
+    monkeypatch.undo()
+    np.testing.assert_allclose(kept[:], dense)
+    np.testing.assert_allclose(table[:], dense)
+    assert not pickle.loads(pickle.dumps(table)).pool.left
+    assert table.emptied().pool.left is table.pool.left
