@@ -21,6 +21,7 @@ from sklearn_sparsepost._run.collections import (
     is_collection,
     map_rows,
 )
+from sklearn_sparsepost._run.memory import forget
 from sklearn_sparsepost._run.threads import settled_as_before
 from sklearn_sparsepost._version import __version__
 
@@ -296,9 +297,12 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         """
         context = self._init_callback_context(max_subtasks=self.max_iter * n_starts)
         context.call_on_fit_task_begin(estimator=self, X=X)
-        for state in states:
-            reached.begin(state)
-            self._run_from(X, state, one_pass, context, reached)
+        try:
+            for state in states:
+                reached.begin(state)
+                self._run_from(X, state, one_pass, context, reached)
+        finally:
+            forget()
         state = reached.best
         self._store(state, whole=self.warm_start)
         context.call_on_fit_task_end(

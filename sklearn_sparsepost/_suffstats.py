@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from sklearn_sparsepost import _tables as tables
+from sklearn_sparsepost._run.memory import recycled_zeros
 from sklearn_sparsepost._tables import SPARSE, RowTable, SparseTable
 
 
@@ -140,7 +141,7 @@ class SuffStats:
         kinds = {
             name: partial(RowTable, array.shape, array.least)
             if isinstance(array, RowTable)
-            else partial(np.zeros, array.shape)
+            else partial(recycled_zeros, array.shape)
             for name, array in self.arrays.items()
         }
         return partial(_zeros, kinds, self.axes, dict.fromkeys(self.scalars, 0.0))

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels import _row_tables, topic_stats
+from sklearn_sparsepost._run.memory import recycled
 from sklearn_sparsepost._run.threads import threads_for
 
 # The share of entries up to which a table is smaller, and faster to add, stored sparsely.
@@ -84,7 +85,8 @@ class SparseTable:
     @cached_property
     def column_sums(self):
         """Sum of each component, in double."""
-        return np.bincount(self.columns, self.values, minlength=self.shape[1])
+        sums = np.bincount(self.columns, self.values, minlength=self.shape[1])
+        return sums.astype(np.float64, copy=False)  # of nothing they are integers
 
     def add_to(self, table, factor):
         """Add ``factor`` times this to a dense table, in place."""
@@ -386,14 +388,16 @@ def reordered(table, order, axis):
     """A table, dense or sparse, with components taken in a new order."""
     if isinstance(table, SPARSE):
         return table.reordered(order)
+    if table.ndim == 2 and axis == 1 and table.dtype == np.float64 and table.flags.c_contiguous:
+        taken, n_threads = recycled((len(table), len(order))), threads_for(len(table) * len(order))
+        _row_tables.take_columns(table, np.asarray(order, dtype=np.int64), taken, n_threads)
+        return taken
     return np.ascontiguousarray(np.take(table, order, axis=axis))
 
 
 def dropped(table, component, axis):
     """A table, dense or sparse, without a component."""
-    if isinstance(table, SPARSE):
-        return table.reordered(np.delete(np.arange(table.shape[axis]), component))
-    return np.ascontiguousarray(np.delete(table, component, axis))
+    return reordered(table, np.delete(np.arange(table.shape[axis]), component), axis)
 
 
 def merged(table, kept, absorbed, axis):

@@ -152,6 +152,22 @@ def test_merges_and_deletes_by_hand(level, method):
     assert min(n_moves.values()) > 0
 
 
+def test_several_deletes_in_a_turn_lose_no_token():
+    """Documents fitted anew may begin to use the next topic to be deleted."""
+    n_gone = 0
+    for seed in range(30):
+        model, corpus, state = small_problem(2, seed)
+        state.attempts = Attempts(state.stats.n_components)
+        targets = np.argsort(state.stats["count"], kind="stable")[:5].tolist()
+        track = Track(np.empty((0, 2), dtype=np.intp), targets, overlap=True)
+        state = memoized_pass(model, corpus, state, track=track, n_batches=3)
+        after, _ = delete_topics(model, corpus, state, targets, -np.inf)
+        n_gone += state.stats.n_components - after.stats.n_components
+        for stats in (after.stats, after.sum_of_memory(after.stats.maker_of_zeros()())):
+            np.testing.assert_allclose(stats.value("count").sum(), corpus.X.sum(), rtol=1e-9)
+    assert n_gone > 30
+
+
 def merges_of(pairs, n_components, left):
     """The pairs of which one component is gone, and which one."""
     gone = set(range(n_components)) - set(left.tolist())

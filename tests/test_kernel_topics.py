@@ -65,9 +65,11 @@ def problem():
     return X, components, rng.uniform(0.005, 0.03, 9)
 
 
-def test_index_words_is_a_transpose(problem):
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_index_words_is_a_transpose(problem, n_threads):
     X = problem[0]
-    words, local, word_ptr, occurrence = topic_words.index_words(X.indices, X.shape[1])
+    found = topic_words.index_words(X.indices, X.shape[1], n_threads)
+    words, local, word_ptr, occurrence = found
     np.testing.assert_array_equal(words, np.unique(X.indices))
     np.testing.assert_array_equal(words[local], X.indices)
     for w, v in enumerate(words):

@@ -1,10 +1,15 @@
 """Sufficient statistics add, scale and lose components."""
 
+import gc
 import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from sklearn_sparsepost import SparseHDP
+from sklearn_sparsepost._kernels import _row_tables
+from sklearn_sparsepost._run import memory
 from sklearn_sparsepost._suffstats import SuffStats, sum_of_chunks
 from sklearn_sparsepost._tables import SparseTable, sum_of_tables
 
@@ -409,3 +414,38 @@ def test_tables_are_folded_where_they_are_missing():
     assert list(full.arrays) == list(stats.arrays) and full["topic"] is few["topic"]
     np.testing.assert_allclose(full.value("word_topic")[:, 0], 0.5 * (table[:, 0] + table[:, 2]))
     np.testing.assert_allclose(full.value("word_topic").sum(axis=0), full.value("topic"))
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_columns_are_taken_as_by_numpy(n_threads):
+    table, order = np.random.default_rng(0).random((50, 20)), np.array([3, 3, 0, 19])
+    taken = np.empty((50, 4))
+    _row_tables.take_columns(table, order, taken, n_threads)
+    np.testing.assert_array_equal(taken, table[:, order])
+
+
+def test_memory_is_used_again_once_no_view_is_left():
+    memory.forget()
+    shape = 1000, memory.LEAST_KEPT // 8000 + 2
+    table = memory.recycled(shape)
+    table[...] = 1
+    view, where = table[5:][:, 1], table.ctypes.data
+    del table
+    other = memory.recycled_zeros(shape)
+    assert other.ctypes.data != where and view.all()
+    del view
+    smaller = memory.recycled((shape[0], shape[1] - 1))
+    assert smaller.ctypes.data == where and not other.any()
+    del smaller
+    assert memory.recycled((shape[0], 3 * shape[1])).ctypes.data != where
+    del other
+    assert memory._Left.blocks
+    memory.forget()
+    assert not memory._Left.blocks
+
+
+def test_a_fit_keeps_no_memory():
+    X = sp.random_array((200, 6000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    SparseHDP(100, max_iter=3, random_state=0).fit(X * 100)
+    gc.collect()
+    assert memory.LEAST_KEPT < 6000 * 100 * 8 and not memory._Left.blocks

@@ -317,3 +317,28 @@ def sum_rows(
     # Copies, as what lies behind them would stay in memory.
     g = sum_ptr[length.shape[0]]
     return sum_ptr_array, out_topics_array[:g].copy(), out_values_array[:g].copy()
+
+
+def take_columns(
+    const double[:, ::1] table,  # IN
+    const long long[::1] order,  # IN
+    double[:, ::1] taken,  # OUT
+    int n_threads=1,  # IN
+):
+    """Some columns of a dense table, in another order.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_rows, n_columns), float64
+        The table.
+    order : ndarray of shape (n_taken,), int64
+        Which columns.
+    taken : ndarray of shape (n_rows, n_taken), float64
+        The columns.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+    """
+    cdef Py_ssize_t row, j
+    for row in prange(table.shape[0], nogil=True, schedule="static", num_threads=n_threads):
+        for j in range(order.shape[0]):
+            taken[row, j] = table[row, order[j]]

@@ -419,13 +419,19 @@ def prior_gains(
     gain : ndarray of shape (n_topics,), float64
         The sums.
     """
-    cdef Py_ssize_t n_documents = mass.shape[0], block
-    parts_array = np.zeros((BLOCKS, mass.shape[1]))
+    cdef Py_ssize_t n_documents = mass.shape[0], n_topics = mass.shape[1], block, k
+    parts_array = np.zeros((BLOCKS, n_topics))
+    own_array = np.empty(n_topics)
+    held_array = np.empty((BLOCKS, n_topics + 1), dtype=np.int32)
     cdef double[:, ::1] parts = parts_array
+    cdef double[::1] own = own_array
+    cdef int[:, ::1] held = held_array
+    for k in range(n_topics):
+        own[k] = digamma(alpha[k])
     for block in prange(BLOCKS, nogil=True, schedule="dynamic", num_threads=n_threads):
         _prior_gains_of_documents[floating](
-            mass, alpha, weight, block * n_documents // BLOCKS,
-            (block + 1) * n_documents // BLOCKS, parts[block],
+            mass, alpha, own, weight, block * n_documents // BLOCKS,
+            (block + 1) * n_documents // BLOCKS, held[block], parts[block],
         )
     return parts_array.sum(axis=0)
 
@@ -433,19 +439,20 @@ def prior_gains(
 cdef void _prior_gains_of_documents(
     const floating[:, ::1] mass,  # IN
     const double[::1] alpha,  # IN
+    const double[::1] own,  # IN
     const double[::1] weight,  # IN
     Py_ssize_t start,  # IN
     Py_ssize_t stop,  # IN
-    double[::1] gain,  # OUT
+    int[::1] held,  # OUT
+    double[::1] gain,  # IN/OUT
 ) noexcept nogil:
     """The gains of some documents."""
-    cdef Py_ssize_t d, k
-    cdef double x, own, total
-    for k in range(mass.shape[1]):
-        # Nothing is written in the inner loop: bits would depend on how far apart arrays lie.
-        x, total = alpha[k], 0
-        own = digamma(x)
-        for d in range(start, stop):
-            if mass[d, k] > 0:
-                total += weight[d] * (digamma(x + mass[d, k]) - own)
-        gain[k] = total
+    cdef Py_ssize_t d, k, i, n_held
+    for d in range(start, stop):
+        n_held = 0
+        for k in range(mass.shape[1]):  # most are zero
+            held[n_held] = <int>k
+            n_held += mass[d, k] > 0
+        for i in range(n_held):
+            k = held[i]
+            gain[k] += weight[d] * (digamma(alpha[k] + mass[d, k]) - own[k])

@@ -29,6 +29,7 @@ cdef double LEAST_DOUBLE = 1e-280
 def index_words(
     const int[::1] indices,  # IN
     int n_features,  # IN
+    int n_threads=1,  # IN
 ):
     """The distinct words of a chunk and where each occurs: a counting sort.
 
@@ -38,6 +39,8 @@ def index_words(
         Column of every stored count, document by document.
     n_features : int
         Size of the vocabulary.
+    n_threads : int, default=1
+        Number of OpenMP threads, each of which sorts a part of the occurrences.
 
     Returns
     -------
@@ -50,33 +53,61 @@ def index_words(
     occurrence : ndarray of shape (nnz,), int64
         Positions in `indices`, ascending within a word.
     """
-    cdef Py_ssize_t nnz = indices.shape[0], p
-    cdef int v, w, n_words = 0
-    slot_array = np.zeros(n_features, dtype=np.int32)
-    cdef int[::1] slot = slot_array
-    with nogil:
-        for p in range(nnz):
-            slot[indices[p]] += 1
-        for v in range(n_features):
-            if slot[v]:
-                n_words += 1
-    words_array = np.flatnonzero(slot_array).astype(np.int32)
-    word_ptr_array = np.zeros(n_words + 1, dtype=np.int64)
-    np.cumsum(slot_array[words_array], out=word_ptr_array[1:])
+    cdef Py_ssize_t nnz = indices.shape[0], part, n_parts = n_threads
+    counts_array = np.zeros((n_parts, n_features), dtype=np.int32)
+    cdef int[:, ::1] counts = counts_array
+    for part in prange(n_parts, nogil=True, schedule="static", num_threads=n_threads):
+        _count_words(indices, part * nnz // n_parts, (part + 1) * nnz // n_parts, counts[part])
+    of_word = counts_array.sum(axis=0, dtype=np.int64) if n_parts > 1 else counts_array[0]
+    words_array = np.flatnonzero(of_word).astype(np.int32)
+    word_ptr_array = np.zeros(len(words_array) + 1, dtype=np.int64)
+    np.cumsum(of_word[words_array], out=word_ptr_array[1:])
+    slot_array = np.empty(n_features, dtype=np.int32)
+    slot_array[words_array] = np.arange(len(words_array), dtype=np.int32)
+    cursor_array = np.empty((n_parts, len(words_array)), dtype=np.int64)
+    cursor_array[0] = word_ptr_array[:-1]
+    for part in range(1, n_parts):
+        cursor_array[part] = cursor_array[part - 1] + counts_array[part - 1, words_array]
     local_array = np.empty(nnz, dtype=np.int32)
     occurrence_array = np.empty(nnz, dtype=np.int64)
-    cursor_array = word_ptr_array[:n_words].copy()
-    cdef int[::1] words = words_array, local = local_array
-    cdef long long[::1] occurrence = occurrence_array, cursor = cursor_array
-    with nogil:
-        for w in range(n_words):
-            slot[words[w]] = w
-        for p in range(nnz):
-            w = slot[indices[p]]
-            local[p] = w
-            occurrence[cursor[w]] = p
-            cursor[w] += 1
+    cdef const int[::1] slot = slot_array
+    cdef int[::1] local = local_array
+    cdef long long[::1] occurrence = occurrence_array
+    cdef long long[:, ::1] cursor = cursor_array
+    for part in prange(n_parts, nogil=True, schedule="static", num_threads=n_threads):
+        _place_words(
+            indices, part * nnz // n_parts, (part + 1) * nnz // n_parts, slot, cursor[part],
+            local, occurrence,
+        )
     return words_array, local_array, word_ptr_array, occurrence_array
+
+
+cdef void _count_words(
+    const int[::1] indices, Py_ssize_t start, Py_ssize_t stop, int[::1] counts
+) noexcept nogil:
+    """How often each word occurs in some places."""
+    cdef Py_ssize_t p
+    for p in range(start, stop):
+        counts[indices[p]] += 1
+
+
+cdef void _place_words(
+    const int[::1] indices,  # IN
+    Py_ssize_t start,  # IN
+    Py_ssize_t stop,  # IN
+    const int[::1] slot,  # IN
+    long long[::1] cursor,  # IN/OUT
+    int[::1] local,  # OUT
+    long long[::1] occurrence,  # OUT
+) noexcept nogil:
+    """Put some places to the words that occur there, and the words to the places."""
+    cdef Py_ssize_t p
+    cdef int w
+    for p in range(start, stop):
+        w = slot[indices[p]]
+        local[p] = w
+        occurrence[cursor[w]] = p
+        cursor[w] += 1
 
 
 cdef inline void _expdigamma_times(

@@ -22,6 +22,8 @@ TARGET_BYTES = 1 << 28
 CHANGED = 0.05
 # What a component holds of which nobody would notice that it is gone.
 IDLE = 1e-6
+# What single precision may lose of a component's observations.
+ROUNDING = 1e-4
 # What is recorded of the moves of a pass.
 TRIED = [
     ("n_iter", "i8"),
@@ -236,6 +238,9 @@ def delete_topics(model, corpus, state, targets, bound):
             continue
         if np.intersect1d(visited, numbers).size:
             continue  # their statistics are no longer what was tracked
+        held = sum(part.stats.value("count")[targets[slot]] for part in users.values())
+        if count[component] > held * (1 + ROUNDING):
+            continue  # groups that were fitted anew use it by now
         tried += 1
         smaller = model.resized(model.n_components - 1)
         gone = [at for at in range(slot) if names[at] not in attempts.names]
@@ -272,9 +277,7 @@ def _without(smaller, corpus, state, component, parts):
     """The state without a component but for its memory, and the groups that used it fitted anew."""
     learned = smaller.drop_learned(state.learned, component)
     start = state.stats.drop(component)
-    rest = start.copy()
-    for _, stats in parts.values():
-        rest.add(stats.drop(component), -1.0)
+    present = {b: stats.drop(component) for b, (_, stats) in parts.items()}
     for _ in range(N_TURNS):
         globals_ = smaller.globals_of(state.with_components(start, learned))
         found = {
@@ -287,9 +290,11 @@ def _without(smaller, corpus, state, component, parts):
             for b, (numbers, _) in parts.items()
             if len(numbers)
         }
-        start = rest.copy(spare=start)
+        for stats in present.values():
+            start.add(stats, -1.0)
         for stats in found.values():
             start.add(stats)
+        present = found
     trial = state.with_components(start, learned)
     trial.tracked = state.tracked
     return trial, found

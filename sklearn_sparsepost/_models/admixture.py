@@ -19,7 +19,7 @@ from sklearn_sparsepost._models.tracking import (
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
-from sklearn_sparsepost._tables import SparseTable
+from sklearn_sparsepost._tables import ENTRY_WORK, SparseTable
 
 # What a pair of components costs in a group, in multiplications or so.
 PAIR_WORK = 16
@@ -54,7 +54,8 @@ class Items:
     def __init__(self, chunk):
         self.indptr = chunk.indptr
         if hasattr(chunk, "indices"):
-            found = topic_words.index_words(chunk.indices, chunk.n_features)
+            n_threads = threads_for(ENTRY_WORK * len(chunk.indices))
+            found = topic_words.index_words(chunk.indices, chunk.n_features, n_threads)
             self.words, self.local, self.ptr, self.occurrence = found
             self.counts, self.n_features = chunk.data, chunk.n_features
             self.weight = chunk.weight

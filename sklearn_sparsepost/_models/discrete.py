@@ -10,11 +10,13 @@ from sklearn_sparsepost._checks import MOST_COUNT
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels import topic_stats, topic_words
 from sklearn_sparsepost._models.observation import Observation
-from sklearn_sparsepost._run.threads import threads_for
+from sklearn_sparsepost._run.threads import map_threads, single_blas, threads_for
 from sklearn_sparsepost._tables import PseudoCounts, SparseTable
 
 # What a word's weight in a topic costs, and a look at a pair of topics, in multiplications or so.
 WEIGHT_WORK, PAIR_WORK = 8, 4
+# Features at a time whose products are summed.
+SLAB = 4096
 # Stands for the log of 0 in the maximum likelihood of bits.
 LEAST_LOG_BIT = np.log(1e-12)
 
@@ -278,7 +280,9 @@ class Multinomial(_Discrete):
     def similarity(self, stats):
         """Cosines of the components' counts."""
         counts = np.asarray(stats["feature_counts"])
-        overlap = counts.T @ counts
+        slabs = [counts[first : first + SLAB] for first in range(0, len(counts), SLAB)]
+        with single_blas():
+            overlap = sum(map_threads(lambda slab: slab.T @ slab, slabs))
         size = np.maximum(np.sqrt(np.diag(overlap)), np.finfo(float).tiny)
         return overlap / size / size[:, None]
 

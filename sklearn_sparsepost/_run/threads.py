@@ -2,10 +2,12 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 from sklearn_sparsepost._kernels._cpu import max_threads
@@ -14,8 +16,6 @@ from sklearn_sparsepost._kernels._cpu import max_threads
 SMALL_WORK = 1 << 21
 # Components that a worker takes at a time.
 SLICE = 32
-# Below so many, threads take longer to start than to work.
-LEAST_SLICES = 12
 
 
 class _Process:
@@ -229,7 +229,32 @@ def map_slices(function, n):
         What `function` returned. The slices do not depend on the number of threads.
     """
     slices = [slice(first, first + SLICE) for first in range(0, n, SLICE)]
-    n_threads = _settled()
-    if len(slices) < LEAST_SLICES or n_threads == 1:
-        return [function(held) for held in slices]
-    return Parallel(n_jobs=n_threads, require="sharedmem")(delayed(function)(s) for s in slices)
+    return map_threads(function, slices)
+
+
+def map_threads(function, items):
+    """Call ``function(item)`` on each item, results in order.
+
+    Parameters
+    ----------
+    function : callable
+        Releases the GIL for most of its time; one thread is settled inside.
+    items : list
+        What it is called on.
+
+    Returns
+    -------
+    results : list
+        What `function` returned.
+    """
+    n_threads = min(_settled(), len(items))
+    if n_threads <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(partial(_alone, function), items))
+
+
+def _alone(function, item):
+    """What is done on a thread of several."""
+    with settled_threads(1):
+        return function(item)
