@@ -7,6 +7,7 @@ documentation.
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,12 +23,39 @@ from runs import read
 
 HERE = Path(__file__).resolve().parent
 GUIDE = HERE.parent / "doc" / "user_guide" / "_benchmark_tables.rst"
-LOCAL_STEPS = GUIDE.with_name("_local_step_tables.rst")
-CORRELATED = GUIDE.with_name("_correlated_tables.rst")
-TOPICS_FOUND = GUIDE.with_name("_topics_found_tables.rst")
-CLUSTERS = GUIDE.with_name("_cluster_tables.rst")
-FAULTS = GUIDE.with_name("_fault_tables.rst")
-POWER_LAWS = GUIDE.with_name("_power_law_tables.rst")
+# Pages of the guide with tables of their own: the experiments whose rows they have.
+PAGES = {
+    "local_step": (
+        "local steps",
+        "local steps, 2 threads",
+        "drawn tokens",
+        "minibatch",
+        "minibatch over words",
+    ),
+    "correlated": (
+        "completion",
+        "correlated",
+        "ctm sweeps",
+        "ctm threads, full",
+        "ctm threads, factor",
+        "ctm over topics",
+        "ctm over steps",
+        "ctm over priors",
+        "logits",
+        "polya-gamma",
+    ),
+    "topics_found": (
+        "topics found",
+        "moves",
+        "hdp passes",
+        "hdp threads",
+        "process sweeps",
+        "patches by image",
+    ),
+    "power_law": ("power laws", "power law sweeps"),
+    "cluster": ("cluster",),
+    "fault": ("faults",),
+}
 # When tomotopy's score is taken as the level to reach: nips is soon done.
 TOMOTOPY_SECONDS = {"nips": 18}
 SKLEARN_PASSES = 10
@@ -513,21 +541,29 @@ def all_tables(runs):
     ]
 
 
-def about(record):
-    """Where the figures come from."""
-    machine, experiments = record["machine"], {}
+def about(record, experiments=None):
+    """Where the figures come from: of the experiments of a page, or of all."""
+    machine, found = record["machine"], {}
     for key, run in record["runs"].items():
-        experiments.setdefault(run["processor"], set()).add(key.split("/")[0])
-    others = [
-        f" The rows of {' and '.join(sorted(found))} come from {processor}."
-        for processor, found in experiments.items()
-        if processor != machine["processor"]
-    ]
+        experiment = key.split("/")[0]
+        if experiments is None or experiment in experiments:
+            found.setdefault(run["processor"], set()).add(experiment)
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    times = Counter(name for names in found.values() for name in names)
+    where = [
+        processor if len(found) == 1 else f"{processor} ({_named(names, times)})"
+        for processor, names in sorted(found.items())
+    ]
     return (
-        f"Measured on {machine['date']} on {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['vector unit']} kernels, {machine['system']}, Python {machine['python']}; "
-        f"{versions}." + "".join(others)
+        f"Measured on two cores of {'; '.join(where)}. {machine['system']}, Python "
+        f"{machine['python']}; {versions}."
+    )
+
+
+def _named(experiments, times):
+    """Names of experiments whose rows are from here, or some of them."""
+    return ", ".join(
+        f"some of ``{name}``" if times[name] > 1 else f"``{name}``" for name in sorted(experiments)
     )
 
 
@@ -541,9 +577,9 @@ def markdown(tables, record):
     return "\n\n".join(parts) + "\n"
 
 
-def rst(tables, record):
-    """Tables as reStructuredText, to be included."""
-    parts = [".. Written by benchmarks/report.py: do not edit.", about(record)]
+def rst(tables, record, experiments):
+    """Tables of some experiments as reStructuredText, to be included."""
+    parts = [".. Written by benchmarks/report.py: do not edit.", about(record, experiments)]
     for table in tables:
         name = re.sub("[^a-z0-9]+", "-", table.title.lower()).strip("-")
         lines = [f".. list-table:: {table.title}", "   :header-rows: 1", f"   :name: {name}", ""]
@@ -653,26 +689,30 @@ def main():
     matplotlib.use("Agg")
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results"
     record = json.loads((folder / "results.json").read_text())
-    tables = all_tables(record["runs"])
-    local_steps = local_step_tables(record["runs"], Table)
-    correlated = correlated_tables(record["runs"], Table)
-    found = topics_found_tables(record["runs"], Table)
-    power_laws = power_law_tables(record["runs"], Table)
-    clusters = cluster_tables(record["runs"], Table)
-    after_faults = fault_tables(record["runs"], Table)
-    every = [*tables, *local_steps, *correlated, *found, *power_laws, *clusters, *after_faults]
-    (folder / "tables.md").write_text(markdown(every, record))
+    runs = record["runs"]
+    tables = {
+        "local_step": local_step_tables(runs, Table),
+        "correlated": correlated_tables(runs, Table),
+        "topics_found": topics_found_tables(runs, Table),
+        "power_law": power_law_tables(runs, Table),
+        "cluster": cluster_tables(runs, Table),
+        "fault": fault_tables(runs, Table),
+    }
+    pictures = {
+        "correlated": draw_tree(runs, folder / "topic_tree.png"),
+        "cluster": draw_scale_out(runs, folder / "cluster_scale_out.png"),
+    }
+    every = all_tables(runs)
     # Results of a trial do not belong in the documentation.
     guide = GUIDE.parent if folder.resolve() == HERE / "results" else folder
-    (guide / GUIDE.name).write_text(rst(tables, record))
-    (guide / LOCAL_STEPS.name).write_text(rst(local_steps, record))
-    tree = draw_tree(record["runs"], folder / "topic_tree.png")
-    (guide / CORRELATED.name).write_text(rst(correlated, record) + tree)
-    (guide / TOPICS_FOUND.name).write_text(rst(found, record))
-    scale_out = draw_scale_out(record["runs"], folder / "cluster_scale_out.png")
-    (guide / CLUSTERS.name).write_text(rst(clusters, record) + scale_out)
-    (guide / FAULTS.name).write_text(rst(after_faults, record))
-    (guide / POWER_LAWS.name).write_text(rst(power_laws, record))
+    elsewhere = {name for names in PAGES.values() for name in names}
+    rest = {key.split("/")[0] for key in runs} - elsewhere
+    (guide / GUIDE.name).write_text(rst(every, record, rest))
+    for page, experiments in PAGES.items():
+        text = rst(tables[page], record, experiments) + pictures.get(page, "")
+        (guide / f"_{page}_tables.rst").write_text(text)
+        every += tables[page]
+    (folder / "tables.md").write_text(markdown(every, record))
     draw(record["runs"], folder / "heldout_against_time.png")
     draw_growth(record["runs"], folder / "sweep_seconds.png")
     draw_mixtures(record["runs"], folder / "mixtures_against_time.png")

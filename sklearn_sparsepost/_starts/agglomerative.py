@@ -89,15 +89,24 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
 
 def _closer(rows, labels, moments, clusters):
     """Labels after some steps of k-means, if evidence gains by the first and by all of them."""
-    found, closer = clusters, labels
-    for _ in range(MEAN_STEPS):
-        members, count = moments.members(closer, len(found.left))
+    closer, before = labels, clusters.total()
+    for step in range(MEAN_STEPS):
+        members, count = moments.members(closer, closer.max() + 1)
         closer = _nearest(rows, members @ rows / count[:, None])
-        found = _Clusters(*moments.of(closer, len(count)))
-        closer = found.ranks()[closer]
-        if found.total() <= clusters.total() + ROUNDING * abs(clusters.total()):
-            return labels
+        if step in (0, MEAN_STEPS - 1):
+            found = _Clusters(*moments.of(closer, len(count)))
+            if found.total() <= before + ROUNDING * abs(before):
+                return labels
+        count = np.bincount(closer, moments.weight, minlength=len(count))
+        closer = _ranks(count, np.flatnonzero(count))[closer]
     return closer
+
+
+def _ranks(count, left):
+    """New numbers of what is left, the largest last: in a process it is hardly ever idle."""
+    rank = np.zeros(len(count), dtype=np.intp)
+    rank[left[np.argsort(count[left], kind="stable")]] = np.arange(len(left))
+    return rank
 
 
 def _centres(rows, weight, n_centres, rng):
@@ -268,14 +277,7 @@ class _Clusters:
             moves[absorbed] = kept
             target = moves[target]
             pairs, gains = self._renewed(np.sort(moves[pairs], axis=1), gains, kept)
-        return self.ranks()[target]
-
-    def ranks(self):
-        """New numbers of what is left, the largest last: in a process it is hardly ever idle."""
-        rank = np.zeros(len(self.count), dtype=np.intp)
-        order = np.argsort(self.count[self.left], kind="stable")
-        rank[self.left[order]] = np.arange(len(self.left))
-        return rank
+        return _ranks(self.count, self.left)[target]
 
     def total(self):
         """The evidence of all data and, up to what no clusters change, of the labels."""
