@@ -23,6 +23,8 @@ from sklearn_sparsepost._tables import ENTRY_WORK, SparseTable
 
 # What a pair of components costs in a group, in multiplications or so.
 PAIR_WORK = 16
+# Threads that index a chunk at most: each counts all words of the vocabulary.
+INDEX_THREADS = 4
 
 
 class Items:
@@ -54,7 +56,7 @@ class Items:
     def __init__(self, chunk):
         self.indptr = chunk.indptr
         if hasattr(chunk, "indices"):
-            n_threads = threads_for(ENTRY_WORK * len(chunk.indices))
+            n_threads = min(threads_for(ENTRY_WORK * len(chunk.indices)), INDEX_THREADS)
             found = topic_words.index_words(chunk.indices, chunk.n_features, n_threads)
             self.words, self.local, self.ptr, self.occurrence = found
             self.counts, self.n_features = chunk.data, chunk.n_features
