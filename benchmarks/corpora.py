@@ -66,13 +66,15 @@ def judge():
     return module
 
 
-def load(name):
+def load(name, split=0):
     """Training and test documents of a corpus.
 
     Parameters
     ----------
     name : str
         A key of `N_TEST`.
+    split : int, default=0
+        Seed of the split; defaults are chosen on others than 0.
 
     Returns
     -------
@@ -81,12 +83,12 @@ def load(name):
         where :func:`write_mapped` put them.
     """
     mapped = os.environ.get("SPARSEPOST_MAPPED")
-    if name == MAPPED and mapped:
+    if name == MAPPED and mapped and not split:
         return read_mapped(Path(mapped))
     folder = places.folder_of(name)
     parts = [sp.load_npz(path) for path in sorted(folder.glob("X*.npz"))]
     X = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
-    return judge().train_test(X, N_TEST[name], seed=0)
+    return judge().train_test(X, N_TEST[name], seed=split)
 
 
 def words(name):

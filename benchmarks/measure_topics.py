@@ -19,6 +19,7 @@ def curve(
     own_score=False,
     coherent=False,
     share=1,
+    split=0,
     tree=(),
     **limits,
 ):
@@ -40,6 +41,8 @@ def curve(
         Whether to compute the coherence of the topics that are there in the end.
     share : int, default=1
         One in how many training documents to take, from the first on.
+    split : int, default=0
+        Of documents into those of training and testing.
     tree : sequence of int, default=()
         Numbers of clusters to cut a tree of the topics into, two of them, the smaller one first.
     **limits
@@ -50,7 +53,7 @@ def curve(
     result : dict
         The checkpoints and what else there is to tell.
     """
-    X, X_test = corpora.load(corpus)
+    X, X_test = corpora.load(corpus, split)
     X = X if share == 1 else X[: X.shape[0] // share]
     judge = corpora.judge()
     clock = peers.Clock(

@@ -1,7 +1,7 @@
 """All measurements as data: what is trained on what, with which limits."""
 
 from plan_correlated import correlated
-from plan_local_steps import local_steps
+from plan_local_steps import local_steps, restarts
 from plan_mixtures import mixtures
 from plan_samplers import power_laws, samplers
 from plan_topics_found import topics_found
@@ -91,6 +91,7 @@ def experiments(quick=False):
     found.extend(samplers(quick))
     found.extend(power_laws(quick))
     found.extend(local_steps(quick))
+    found.extend(restarts(quick))
     found.extend(correlated(quick))
     found.extend(topics_found(quick))
 

@@ -18,6 +18,34 @@ SWEEPS = [
     ("online", "sparsepost", {**GIBBS, "learning_method": "online"}),
     ("memoized, 5 and 5", "sparsepost", {**GIBBS, "burn_in": 5, "n_sweeps": 5}),
 ]
+RESTARTS = [
+    ("none", {"restarts": 0}),
+    ("above 0", {"restarts_above": 0}),
+    ("above 3", {"restarts_above": 3}),
+    ("above 4", {"restarts_above": 4}),
+    ("prior", {}),
+]
+
+
+def restarts(quick=False):
+    """Which documents restarts are for, on splits and seeds that nothing else is reported on."""
+    plan = [
+        ("kos", 50, (1, 2, 3), {"passes": 20}),
+        ("ohsumed", 100, (1, 2), {"passes": 20}),
+        ("newsgroups20", 200, (1, 2), {"passes": 20}),
+        ("nips", 200, (1, 2), {"passes": 20}),
+        ("arxiv300k", 300, (1,), {"passes": 12, "share": 10}),
+        ("arxiv300k", 500, (1,), {"passes": 6}),
+    ]
+    found = []
+    for corpus, k, splits, limits in [("kos", 20, (1,), {"passes": 3})] if quick else plan:
+        for label, options in RESTARTS:
+            for split in splits:
+                spec = {"corpus": corpus, "n_topics": k, "method": "sparsepost", "split": split}
+                spec |= {"options": options, "seed": split, "threads": 2, "score": "last", **limits}
+                key = f"restarts/{corpus}-{k}/{label}, split {split}"
+                found.append((key, {"kind": "curve", **spec}))
+    return found
 
 
 def local_steps(quick=False):

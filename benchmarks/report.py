@@ -15,7 +15,7 @@ import numpy as np
 from report_clusters import cluster_tables, draw_scale_out
 from report_correlated import correlated_tables, draw_tree
 from report_faults import fault_tables
-from report_local_steps import local_step_tables
+from report_local_steps import local_step_tables, restart_tables
 from report_mixture_starts import mixture_start_tables
 from report_power_laws import power_law_tables
 from report_topics_found import topics_found_tables
@@ -32,6 +32,7 @@ PAGES = {
         "minibatch",
         "minibatch over words",
     ),
+    "restart": ("restarts",),
     "correlated": (
         "completion",
         "correlated",
@@ -692,6 +693,7 @@ def main():
     runs = record["runs"]
     tables = {
         "local_step": local_step_tables(runs, Table),
+        "restart": restart_tables(runs, Table),
         "correlated": correlated_tables(runs, Table),
         "topics_found": topics_found_tables(runs, Table),
         "power_law": power_law_tables(runs, Table),

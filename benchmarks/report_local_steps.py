@@ -60,6 +60,30 @@ def local_step_tables(runs, table):
     return [*tables, *(made for tables_of in found for made in tables_of(runs, table))]
 
 
+def restart_tables(runs, table):
+    """A table of the experiment `restarts`; as :func:`local_step_tables`."""
+    rows, labels = [], []
+    for name, found in read(runs, "restarts").items():
+        scores = {}
+        for label, run in found.items():
+            scores.setdefault(label.split(", split")[0], []).append(run.scores[-1])
+        labels = labels or list(scores)
+        run = next(iter(found.values()))
+        corpus, _, k = name.rpartition("-")
+        row = [f"{corpus}, {run.results[0]['n_documents']:,} documents, {k} topics"]
+        row += [str(max(len(values) for values in scores.values())), str(run.passes[-1])]
+        for label in labels:
+            values = scores.get(label, [])
+            row.append(f"{np.mean(values):.3f}" if values else "")
+        rows.append(row)
+    note = (
+        "Held-out score in nats a token, the mean over splits and seeds on which nothing else is "
+        "reported."
+    )
+    header = ["corpus", "splits", "passes", *labels]
+    return [table("Which documents are restarted", note, header, rows)] * bool(rows)
+
+
 def _coherence(runs, table):
     """Coherence in the end of online learning, by corpus and local step."""
     found = {}

@@ -282,6 +282,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     max_doc_update_iter: int
     mean_change_tol: float
     restarts: int
+    restarts_above: int | Literal["prior"]
     doc_start: Literal["cold", "warm"]
     evaluate_every: int
     sparse_output: bool
@@ -343,6 +344,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         max_doc_update_iter: int = 100,
         mean_change_tol: float = 0.05,
         restarts: int = 5,
+        restarts_above: int | Literal["prior"] = 'prior',
         doc_start: Literal["cold", "warm"] = 'cold',
         evaluate_every: int = 1,
         sparse_output: bool = False,
@@ -425,6 +427,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     max_doc_update_iter: int
     mean_change_tol: float
     restarts: int
+    restarts_above: int | Literal["prior"]
     doc_start: Literal["cold", "warm"]
     evaluate_every: int
     sparse_output: bool
@@ -467,6 +470,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         max_doc_update_iter: int = 100,
         mean_change_tol: float = 0.05,
         restarts: int = 5,
+        restarts_above: int | Literal["prior"] = 'prior',
         doc_start: Literal["cold", "warm"] = 'cold',
         evaluate_every: int = 1,
         sparse_output: bool = False,

@@ -133,6 +133,10 @@ class SparseHDP(BaseGroupedTopics):
     restarts : int, default=5
         The most restart proposals a document and visit, as for :class:`SparseLDA`.
 
+    restarts_above : int or "prior", default="prior"
+        Documents that keep no more topics than this are left as they are. "prior": no more than
+        the documents' concentration expects of their length.
+
     doc_start : {"cold", "warm"}, default="cold"
         Whether documents start every pass from their words alone, or in memoized learning from
         their last topic counts.
@@ -280,6 +284,7 @@ class SparseHDP(BaseGroupedTopics):
         max_doc_update_iter=100,
         mean_change_tol=0.05,
         restarts=5,
+        restarts_above="prior",
         doc_start="cold",
         evaluate_every=1,
         sparse_output=False,
@@ -316,6 +321,7 @@ class SparseHDP(BaseGroupedTopics):
         self.max_doc_update_iter = max_doc_update_iter
         self.mean_change_tol = mean_change_tol
         self.restarts = restarts
+        self.restarts_above = restarts_above
         self.doc_start = doc_start
         self.evaluate_every = evaluate_every
         self.sparse_output = sparse_output

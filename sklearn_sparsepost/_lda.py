@@ -140,8 +140,13 @@ class SparseLDA(BaseVariationalTopics):
         The most restart proposals a document and visit: one topic's mass is forced to zero, and
         after a few iterations the result is kept if the document's bound improved. They keep
         documents from spreading over too many topics pass by pass, which ruins topics of large
-        corpora. 0 makes none: with ``estimation="map"`` better on many smaller ones, see
-        :ref:`restarts`.
+        corpora. 0 makes none.
+
+    restarts_above : int or "prior", default="prior"
+        Documents that keep no more topics than this are left as they are. "prior": no more than
+        `doc_topic_prior` expects of their length, 3 of 100 tokens under the default (a prior that
+        is learned, as it begins). Fewer topics would raise the documents' bounds, but make topics
+        worse, see :ref:`restarts`; 0 tries all documents, as [1]_ does.
 
     doc_start : {"cold", "warm"}, default="cold"
         Whether documents start every pass from their words alone, or in memoized learning from
@@ -271,6 +276,7 @@ class SparseLDA(BaseVariationalTopics):
         max_doc_update_iter=100,
         mean_change_tol=0.05,
         restarts=5,
+        restarts_above="prior",
         doc_start="cold",
         evaluate_every=1,
         sparse_output=False,
@@ -301,6 +307,7 @@ class SparseLDA(BaseVariationalTopics):
         self.max_doc_update_iter = max_doc_update_iter
         self.mean_change_tol = mean_change_tol
         self.restarts = restarts
+        self.restarts_above = restarts_above
         self.doc_start = doc_start
         self.evaluate_every = evaluate_every
         self.sparse_output = sparse_output

@@ -46,6 +46,10 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
         "max_doc_update_iter": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "mean_change_tol": [Interval(Real, 0, None, closed="left")],
         "restarts": [Interval(Integral, 0, MOST_INTEGER, closed="both")],
+        "restarts_above": [
+            StrOptions({"prior"}),
+            Interval(Integral, 0, MOST_INTEGER, closed="both"),
+        ],
         "doc_start": [StrOptions({"cold", "warm"})],
         "evaluate_every": [Interval(Integral, 0, None, closed="left")],
     }
@@ -186,6 +190,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
             "max_iter": self.max_doc_update_iter,
             "tol": self.mean_change_tol,
             "restarts": self.restarts,
+            "restarts_above": self.restarts_above,
         }
 
     @property

@@ -116,6 +116,7 @@ class DirichletDocuments:
         max_iter: int = 100,
         tol: float = 0.05,
         restarts: int = 5,
+        restarts_above: int | Literal["prior"] = 'prior',
         learn: bool = False,
     ) -> None: ...
     def alpha_of(self, learned: dict[str, NDArray[Any]]) -> NDArray[Any]: ...

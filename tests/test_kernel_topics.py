@@ -1,5 +1,7 @@
 """The three kernels of a topic model's local step against the numpy reference."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import reference
@@ -228,6 +230,25 @@ def test_restarts_find_better_optima_for_small_alpha():
     tried = local_step(X, components, alpha, 4, np.float64, restarts=5)[4]
     assert tried[:, 4].sum() > 0
     assert tried[:, :2].sum() > plain[:, :2].sum()
+
+
+@pytest.mark.parametrize("L", [4, 9])
+def test_documents_of_few_topics_are_left_as_they_are(L):
+    rng = np.random.default_rng(5)
+    X = random_counts(rng, 200)
+    components = rng.gamma(1.0, 2.0, (9, X.shape[1])) + 0.1
+    alpha = np.full(9, 0.02)
+    step = partial(local_step, X, components, alpha, L, np.float64, active_tol=1e-4)
+    held = (step()[3] > 1e-4).sum(axis=1)
+    above = rng.integers(0, 6, 200).astype(np.int32)
+    tried = step(restarts=9, restarts_above=above)
+    after = (tried[3] > 1e-4).sum(axis=1)
+    assert (tried[4][held <= above, 3] == 0).all()
+    assert (after >= np.minimum(held, above)).all()
+    assert (tried[4][held > np.maximum(above, 1), 3] > 0).all()
+    assert (after[above > 0] < held[above > 0]).any()
+    none = step(restarts=9, restarts_above=np.zeros(200, dtype=np.int32))
+    np.testing.assert_array_equal(none[3], step(restarts=9)[3])
 
 
 def test_burn_in_and_active_topics_keep_the_quality():

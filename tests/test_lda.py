@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost._models.documents import improved_prior, prior_gains
+from sklearn_sparsepost._models.documents import expected_topics, improved_prior, prior_gains
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost.datasets import make_bars, make_lda_corpus
 from sklearn_sparsepost.models import (
@@ -303,6 +303,27 @@ def test_restarts_are_reported(corpus):
     assert np.isnan(lda.restart_acceptance_).all()
 
 
+def test_the_prior_expects_as_many_topics_as_are_drawn_from_it():
+    # Exact: a topic of prior a is missing from n tokens with the probability that a Polya urn says.
+    K, total, lengths = 2000, 0.5, np.array([0, 1, 7, 80, 1300])
+    a, n = total / K, np.arange(1300)
+    missing = np.cumprod(np.append(1, (total - a + n) / (total + n)))
+    expected = expected_topics(total, lengths)
+    np.testing.assert_allclose(expected, K * (1 - missing[lengths]), rtol=2e-3, atol=1e-12)
+
+
+def test_restarts_by_the_prior_are_those_of_its_number_of_topics():
+    rng = np.random.default_rng(0)
+    # 60 tokens each, of which a prior of mass 0.5 expects 3.03 topics.
+    X = sp.csr_matrix(rng.multinomial(60, rng.dirichlet(np.full(40, 0.2), 150)))
+    fits = [
+        SparseLDA(12, max_iter=3, tol=0, restarts_above=above, random_state=0).fit(X)
+        for above in ("prior", 3, 0)
+    ]
+    assert fits[0].components_.tobytes() == fits[1].components_.tobytes()
+    assert fits[0].components_.tobytes() != fits[2].components_.tobytes()
+
+
 def test_verbose_prints_a_line_a_pass(corpus, capsys):
     SparseLDA(6, max_iter=2, tol=0, verbose=1, random_state=0).fit(corpus)
     out = capsys.readouterr().out
@@ -543,9 +564,9 @@ def test_learned_prior_goes_on_exactly(corpus, method):
 
 
 def test_a_pass_of_a_learned_prior_is_one_under_that_prior(corpus):
-    learned = SparseLDA(
-        6, doc_topic_prior="auto", max_iter=3, tol=0, warm_start=True, random_state=0
-    ).fit(corpus)
+    # Which documents restarts leave as they are follows from the prior that a fit begins with.
+    options = {"max_iter": 3, "tol": 0, "warm_start": True, "restarts_above": 1}
+    learned = SparseLDA(6, doc_topic_prior="auto", random_state=0, **options).fit(corpus)
     fixed = deepcopy(learned).set_params(doc_topic_prior=learned.doc_topic_prior_, max_iter=1)
     learned.set_params(max_iter=1).fit(corpus)
     fixed.fit(corpus)

@@ -76,6 +76,8 @@ def test_wrong_width_at_transform(any_lda, X):
         ("max_iter", -1),
         ("tol", -1.0),
         ("restarts", -1),
+        ("restarts_above", -1),
+        ("restarts_above", "posterior"),
         ("doc_topic_prior", 0),
         ("topic_word_prior", -0.1),
         ("doc_start", "lukewarm"),

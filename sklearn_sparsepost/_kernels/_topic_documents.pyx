@@ -50,6 +50,7 @@ cdef struct Document:
     int *rows  # which of the gathered rows are active, ascending
     int *spare  # rows put aside while a restart is tried
     int *index  # (n_words, L): positions in `rows` that a word keeps
+    int n_spared  # so few topics are left as they are by restarts
     int n_iter
     int proposed
     int accepted
@@ -291,6 +292,14 @@ cdef inline int _smallest_above(const floating *mass, int n, floating floor) noe
     return found
 
 
+cdef inline int _n_above(const floating *mass, int n, double floor) noexcept nogil:
+    """How many masses are above `floor`."""
+    cdef int a, found = 0
+    for a in range(n):
+        found += mass[a] > floor
+    return found
+
+
 cdef void _restart(
     Document *doc, floating *vec, floating *words, floating *resp, const Options *opt,
     const floating *alpha, const double *gammaln_alpha, double active_tol
@@ -298,7 +307,7 @@ cdef void _restart(
     """Restart proposals: the smallest topic's mass forced to zero, kept if the bound improves.
 
     Paper 000, section 5, after Hughes, Kim & Sudderth (2015). From the smallest topic upwards,
-    each topic is tried at most once.
+    each topic is tried at most once, and none of a document that has few.
     """
     cdef int n, _trial, victim, a, _it
     cdef floating *mass = vec + MASS * doc.stride
@@ -308,6 +317,8 @@ cdef void _restart(
     cdef double bound = _evaluate(doc, vec, words, resp, gammaln_alpha), candidate
     for _trial in range(opt.restarts):
         n = doc.n_active
+        if _n_above(mass, n, active_tol) <= doc.n_spared:
+            break
         victim = _smallest_above(mass, n, tried)
         if victim < 0 or _smallest_above(mass, n, mass[victim]) < 0:
             break  # none left to try, or nothing would be left to hold the words
@@ -431,7 +442,7 @@ cdef bint _visit(
     Document *doc, const int *word, const floating *count, int n_words,
     const floating *topic_weight, const int *best, const floating *share, const floating *alpha,
     const double *gammaln_alpha, const Options *opt, const floating *start,
-    int *index, floating *resp, floating *weight, floating *mass
+    int n_spared, int *index, floating *resp, floating *weight, floating *mass
 ) noexcept nogil:
     """Fit one document and store its posterior; False if there is no memory.
 
@@ -443,6 +454,7 @@ cdef bint _visit(
     cdef double total = 0, negligible
     doc.n_words = n_words
     doc.m = (n_words + LANES - 1) // LANES * LANES
+    doc.n_spared = n_spared
     doc.n_iter = doc.proposed = doc.accepted = 0
     doc.bound = doc.weight_terms = 0
     for u in range(n_words):
@@ -491,6 +503,7 @@ def fit_documents(
     int max_iter,  # IN
     double tol,  # IN
     int restarts=0,  # IN
+    const int[::1] restarts_above=None,  # IN
     int burn_in=2,  # IN
     double active_tol=1e-4,  # IN
     const floating[:, ::1] start=None,  # IN
@@ -521,6 +534,8 @@ def fit_documents(
         A document stops once no expected topic count moves by more.
     restarts : int, default=0
         The most restart proposals a document.
+    restarts_above : ndarray of shape (n_documents,), int32, default=None
+        How few topics of a document are left to it; by default 0.
     burn_in : int, default=2
         Reweighting iterations on the words' own best topics before the active topics are gathered.
     active_tol : float, default=1e-4
@@ -557,8 +572,7 @@ def fit_documents(
     mass_array = np.zeros((n_documents * want_mass, K * want_mass), dtype=dtype)
     report_array = np.zeros((n_documents, 5))
     if nnz == 0:
-        if dense:
-            resp_array[:] = 1
+        resp_array[:] = 1
         return index_array, resp_array, mass_array, report_array
 
     cdef int[:, ::1] index = index_array
@@ -572,6 +586,7 @@ def fit_documents(
     cdef const int *best_ptr = NULL if dense else &best[0, 0]
     cdef const floating *share_ptr = NULL if dense else &share[0, 0]
     cdef const floating *start_ptr = NULL if start is None else &start[0, 0]
+    cdef const int *spared_ptr = NULL if restarts_above is None else &restarts_above[0]
     cdef int *index_ptr = NULL if dense else &index[0, 0]
     cdef floating *resp_ptr = &resp[0, 0]
     cdef floating *mass_ptr = &mass[0, 0] if want_mass else NULL
@@ -590,6 +605,7 @@ def fit_documents(
                 doc, &local[0] + first, &data[0] + first, <int>(indptr[d + 1] - indptr[d]),
                 &weight[0, 0], best_ptr, share_ptr, &alpha[0], &gammaln_alpha[0], &opt,
                 NULL if start_ptr == NULL else start_ptr + d * K,
+                0 if spared_ptr == NULL else spared_ptr[d],
                 NULL if dense else index_ptr + first * L, resp_ptr + first * width,
                 resp_ptr + nnz + d * K if dense else NULL,
                 NULL if mass_ptr == NULL else mass_ptr + d * K,

@@ -3,7 +3,9 @@
 import numpy as np
 from scipy.special import gammaln, psi, softmax
 
+from sklearn_sparsepost._checks import MOST_INTEGER
 from sklearn_sparsepost._kernels import topic_documents, topic_stats
+from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.threads import threads_for
 
 # The expected count below which a topic is dropped from a document (paper 000, D.3).
@@ -40,6 +42,9 @@ class DirichletDocuments:
         Change of expected topic counts at which a document stops.
     restarts : int, default=5
         Restart proposals a document.
+    restarts_above : int or "prior", default="prior"
+        Documents with no more topics than this are left as they are; "prior" is what the prior
+        to begin with expects of their length.
     learn : bool, default=False
         Whether the parameters are learned.
 
@@ -54,13 +59,24 @@ class DirichletDocuments:
     # Whether a part of the mass is of topics that nobody uses: a topic's may go there.
     has_rest = False
 
-    def __init__(self, alpha, *, sparsity_level=8, max_iter=100, tol=0.05, restarts=5, learn=False):
+    def __init__(
+        self,
+        alpha,
+        *,
+        sparsity_level=8,
+        max_iter=100,
+        tol=0.05,
+        restarts=5,
+        restarts_above="prior",
+        learn=False,
+    ):
         self.alpha = alpha
         self.learn = learn
         self.sparsity_level = sparsity_level
         self.max_iter = max_iter
         self.tol = tol
         self.restarts = restarts
+        self.restarts_above = restarts_above
 
     def level(self, n_components):
         """Find the most topics that a word may keep.
@@ -265,12 +281,45 @@ class DirichletDocuments:
             max_iter=self.max_iter,
             tol=self.tol,
             restarts=self.restarts,
+            restarts_above=self._spared(indptr, counts) if self.restarts else None,
             burn_in=BURN_IN,
             active_tol=ACTIVE_TOL,
             start=start,
             want_mass=want_mass,
             n_threads=threads_for(counts.size * len(alpha)),
         )
+
+    def _spared(self, indptr, counts):
+        """How few topics of each document restarts leave as they are, (n_documents,).
+
+        The prior is the one to begin with: the bound would fall where a learned one moves this.
+        """
+        if self.restarts_above != "prior":
+            return np.full(len(indptr) - 1, self.restarts_above, dtype=np.int32)
+        n_tokens = row_sums(indptr - indptr[0], counts)
+        expected = expected_topics(self.prior_mass(self.alpha), n_tokens)
+        return np.minimum(expected, MOST_INTEGER).astype(np.int32)
+
+
+def expected_topics(total, n_tokens):
+    """How many topics the tokens of a document are expected to have under its prior.
+
+    Those of a Dirichlet process of the same mass A, to which the number under a Dirichlet prior of
+    many topics tends: A (psi(A + n) - psi(A)) (Antoniak 1974).
+
+    Parameters
+    ----------
+    total : float
+        Sum of the Dirichlet parameters, A.
+    n_tokens : ndarray of shape (n_documents,)
+        The documents' lengths.
+
+    Returns
+    -------
+    n_topics : ndarray of shape (n_documents,)
+        Expected numbers.
+    """
+    return total * (psi(total + n_tokens) - psi(total))
 
 
 def prior_gains(alpha, topics, mass, n_tokens, often=None, repeats=None):
