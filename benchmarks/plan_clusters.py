@@ -1,5 +1,8 @@
 """Measurements of data on worker processes, and of fits that are killed or interrupted."""
 
+# Chains that threads of one process draw: joblib's processes, and GibbsCTM's, have none to kill.
+NO_WORKERS = {("loky", "AliasLDA"), ("loky", "GibbsCTM"), ("dask", "GibbsCTM")}
+
 
 def on_clusters(quick=False):
     """Data on worker processes and on threads of one, as :func:`experiments`."""
@@ -9,7 +12,8 @@ def on_clusters(quick=False):
         spec = {"corpus": words, "n_topics": topics, "options": {"learning_method": method}}
         _on_workers(found, f"cluster/{words}-{topics}/{method}", spec)
     spec = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
-    spec["n_samples"] = 2000 if quick else 50_000
+    if quick:
+        spec["n_samples"] = 2000
     _on_workers(found, f"cluster/bsds500-{spec['n_topics']}/memoized", spec)
     spec["options"] = {"learning_method": "batch"}
     _on_workers(found, f"cluster/bsds500-{spec['n_topics']}/batch", spec)
@@ -42,8 +46,8 @@ def after_faults(quick=False):
     ]
     for repeat, fault, n_moments in every:
         for estimator in ("SparseLDA", "SparseHDP", "SparseMixture", "AliasLDA", "GibbsCTM"):
-            if fault in ("dask", "loky") and estimator in ("AliasLDA", "GibbsCTM"):
-                continue  # whose chains use threads, not workers
+            if (fault, estimator) in NO_WORKERS:
+                continue
             corpus = "bsds500" if estimator == "SparseMixture" else "kos"
             spec = {"kind": "faults", "corpus": corpus, "n_topics": 20, "estimator": estimator}
             spec |= {"fault": fault, "n_moments": 4 if quick else n_moments, "seed": repeat}

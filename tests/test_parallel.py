@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import weakref
@@ -23,9 +24,16 @@ from sklearn_sparsepost._models.inference import DirichletInference, TopicTable
 from sklearn_sparsepost._models.mixture import Mixture
 from sklearn_sparsepost._models.weights import DirichletWeights
 from sklearn_sparsepost._run import chunks as chunking
-from sklearn_sparsepost._run import threads
-from sklearn_sparsepost._run.chunks import cut_batch, deal_units, make_chunk, split_units
+from sklearn_sparsepost._run import memory, threads
+from sklearn_sparsepost._run.chunks import (
+    cut_batch,
+    deal_units,
+    make_chunk,
+    split_units,
+    unit_pointer,
+)
 from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._run.threads import Scratch
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +63,24 @@ def test_batches_deal_every_row_once(n_batches):
     np.testing.assert_array_equal(np.sort(np.concatenate(list(map(rows_of, batches)))), range(500))
     sizes = [len(rows_of(runs)) for runs in batches]
     assert max(sizes) - min(sizes) <= 500 // n_batches // 4 + 8
+
+
+def test_every_batch_has_rows_of_every_part():
+    batches = deal_units(6400, 10, np.random.default_rng(0))
+    for runs in batches:
+        np.testing.assert_array_equal(np.bincount(rows_of(runs) // 100), np.full(64, 10))
+    order = np.argsort([runs[0][0] for runs in batches])
+    assert list(order) != list(range(10)) and batches[0] != batches[1]
+
+
+@pytest.mark.parametrize(
+    "n_stored, size", [(10, 1 << 17), (1 << 21, 1 << 17), (1 << 23, 1 << 18), (1 << 30, 1 << 19)]
+)
+def test_chunks_of_large_data_are_larger(n_stored, size):
+    class Large:
+        indptr = np.array([0, n_stored])
+
+    assert unit_pointer(Large())[1] == size
 
 
 def test_cut_batch_keeps_order_and_size(X):
@@ -403,3 +429,66 @@ def test_an_interrupt_between_lines_leaves_nothing_settled(monkeypatch):
             assert threads.threads_for(much) == 1
         assert threads.threads_for(much) == 3
     assert threads.threads_for(much) == 4
+
+
+# ---------------------------------------------------------------------- memory of processes
+
+
+def test_freed_memory_is_kept_while_anybody_works(monkeypatch):
+    told = []
+
+    class Library:
+        gnu_get_libc_version = None
+
+        @staticmethod
+        def mallopt(name, value):
+            told.append((name, value))
+
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: Library)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    kept = [(memory.M_TRIM_THRESHOLD, 1 << 27), (memory.M_MMAP_THRESHOLD, 1 << 25)]
+    given_back = [(memory.M_TRIM_THRESHOLD, 65536), (memory.M_MMAP_THRESHOLD, 1 << 17)]
+    with memory.freed_memory_kept():
+        with memory.freed_memory_kept():
+            assert told == kept
+        assert told == kept
+    assert told == kept + given_back
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+    with memory.freed_memory_kept():
+        assert told == kept + given_back  # left alone, as where the library is another
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    del Library.gnu_get_libc_version
+    with memory.freed_memory_kept():
+        assert told == kept + given_back
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others have no such parameter")
+def test_arrays_that_go_leave_their_pages():
+    """New pages for each of some arrays where memory is given back at once; else the same ones."""
+    code = """
+import resource
+import numpy as np
+from sklearn_sparsepost._run.memory import freed_memory_kept
+
+def new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        np.ones(1 << 17)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+before = new_pages()
+with freed_memory_kept():
+    inside = new_pages()
+print(before, inside, new_pages())
+"""
+    env = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    before, inside, after = map(int, found.stdout.split())
+    assert inside < before / 10 and inside < after / 10
+
+
+def test_scratch_that_arrives_is_the_process_own():
+    first, second = (pickle.loads(pickle.dumps(Scratch())) for _ in range(2))
+    assert first is second and isinstance(first, Scratch)

@@ -10,6 +10,9 @@ import scipy.sparse as sp
 
 # Stored counts a chunk: small enough to stay in cache, large enough to hide the dispatch.
 CHUNK_SIZE = 1 << 17
+# Of large data they are up to so many times larger, since a chunk reads the topics of its words
+# once; but enough of them that all workers have some.
+MOST_GROWTH, ENOUGH_CHUNKS = 4, 32
 # Values and rows a chunk of a dense matrix: its statistics should cost little beside its rows.
 DENSE_CHUNK_SIZE = 1 << 19
 DENSE_CHUNK_ROWS = 1 << 13
@@ -332,7 +335,8 @@ def unit_pointer(X, groups=None):
         Entries a chunk.
     """
     if getattr(X, "indptr", None) is not None:
-        return X.indptr, CHUNK_SIZE
+        share = int(X.indptr[-1]) // ENOUGH_CHUNKS
+        return X.indptr, min(max(share, CHUNK_SIZE), MOST_GROWTH * CHUNK_SIZE)
     width = max(X.shape[1], DENSE_CHUNK_SIZE // DENSE_CHUNK_ROWS)
     return (np.arange(X.shape[0] + 1) if groups is None else groups) * width, DENSE_CHUNK_SIZE
 
@@ -363,6 +367,9 @@ def split_units(indptr, start, stop, size=CHUNK_SIZE):
 def deal_units(n_units, n_batches, rng):
     """Deal units to batches of nearly equal size, in runs, at random.
 
+    Of neighbouring runs each batch gets one, so that a batch has units of every part of the data,
+    and every block of a Dask array as much to do as another.
+
     Parameters
     ----------
     n_units : int
@@ -379,10 +386,12 @@ def deal_units(n_units, n_batches, rng):
     """
     n_runs = min(n_units, n_batches * RUNS_PER_BATCH)
     edges = np.linspace(0, n_units, n_runs + 1).astype(np.int64)
-    order = rng.permutation(n_runs)
+    rounds = np.tile(np.arange(n_batches), (-(-n_runs // n_batches), 1))
+    owner = rng.permuted(rounds, axis=1).ravel()[:n_runs]
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=n_batches))
     return [
-        [(int(edges[r]), int(edges[r + 1])) for r in np.sort(part)]
-        for part in np.array_split(order, n_batches)
+        [(int(edges[r]), int(edges[r + 1])) for r in part] for part in np.split(order, ends[:-1])
     ]
 
 

@@ -6,10 +6,11 @@ scheduler tries forever.
 """
 
 from collections import deque
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from itertools import islice
 
-from sklearn_sparsepost._run.editions import Editions, edition
+from sklearn_sparsepost._run.editions import Editions, Whole, edition
+from sklearn_sparsepost._run.memory import freed_memory_kept
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
 
@@ -154,7 +155,7 @@ def _made(client, function, tasks, shared, read, ahead):
 def _submitted(client, function, tasks, shared, read, editions=None):
     """Futures of tasks, each submitted when it is asked for, and where they are best made."""
     if editions is None:
-        shared = sent_to_workers(client, Shipped(shared))
+        shared = [sent_to_workers(client, Whole.of(shared))]
     else:
         shared = editions.futures(shared)
     for task in tasks:
@@ -203,18 +204,16 @@ def _on_worker(function, part, shared, given):
     from distributed import get_worker
 
     n_threads = max(1, most_threads() // get_worker().state.nthreads)
-    of_all = edition(shared) if isinstance(shared, list) else nullcontext(shared.value)
-    with settled_threads(n_threads), single_blas(), of_all as value:
-        return Shipped(function(part, value, *given))
+    with freed_memory_kept(), settled_threads(n_threads), single_blas():
+        if not shared:
+            return Shipped(function(part, *given))
+        with edition(shared) as value:
+            return Shipped(function(part, value, *given))
 
 
 def _joined(join, first, second):
     """Join what two tasks have found."""
-    return _on_worker(_join_parts, None, Shipped(join), (first.value, second.value))
-
-
-def _join_parts(_, join, first, second):
-    return join(first, second)
+    return _on_worker(join, first.value, [], (second.value,))
 
 
 def _given_up(client, numbers):

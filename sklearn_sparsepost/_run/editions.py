@@ -11,14 +11,15 @@ from threading import Lock
 
 import numpy as np
 
-from sklearn_sparsepost._run.shipping import Parcel, put_together, same_bits, taken_apart
+from sklearn_sparsepost._run.shipping import Parcel, other_bits, put_together, taken_apart
+from sklearn_sparsepost._run.threads import map_threads
 
 # Changes are sent if they are smaller than this share of the whole, packed.
 WORTH_IT = 0.5
 # What all changes may weigh before a whole is sent anew, if more than itself: of its memory.
 MOST_CHANGES = 0.25
 # Entries that are compared at a time.
-BLOCK = 1 << 22
+BLOCK = 1 << 20
 
 
 class Editions:
@@ -58,9 +59,12 @@ class Editions:
         text, new = taken_apart(value)
         change = None
         if arrays is not None and [_kind(array) for array in arrays] == [_kind(a) for a in new]:
-            parts = [_differences(*pair) for pair in zip(arrays, new, strict=True)]
-            change = Parcel.of((text, parts))
-            room -= change.nbytes
+            places = [_places(*pair) for pair in zip(arrays, new, strict=True)]
+            # They are told in at least five bytes each.
+            if 5 * sum(map(len, places)) < min(room, WORTH_IT * size):
+                steps = zip(arrays, new, places, strict=True)
+                change = Parcel.of((text, [_differences(*step) for step in steps]))
+                room -= change.nbytes
         if change is not None and room > 0 and change.nbytes < WORTH_IT * size:
             futures = [*futures, self.send(change)]
         else:
@@ -86,6 +90,11 @@ class Whole:
         self._lock = Lock()
         self._last = None  # number, arrays and value of the last edition that was read here
         self._n_readers = 0  # of that
+
+    @classmethod
+    def of(cls, value):
+        """Pack a value that is sent once."""
+        return cls(Parcel.of(taken_apart(value)))
 
     def __reduce__(self):
         return Whole, (self.parcel,)
@@ -163,24 +172,29 @@ def _kind(array):
     return array.shape, array.dtype
 
 
-def _differences(old, new):
-    """Where two arrays differ and by what; the old one becomes the new one.
+def _places(old, new):
+    """Where two arrays differ."""
+    old, new = old.ravel(), new.ravel()
+
+    def found(first):
+        block = slice(first, first + BLOCK)
+        return first + np.flatnonzero(other_bits(old[block], new[block]))
+
+    return np.concatenate(map_threads(found, list(range(0, len(new), BLOCK))))
+
+
+def _differences(old, new, where):
+    """By what two arrays differ in some places; the old one becomes the new one.
 
     Sums to which numbers in single precision are added and taken away again differ by another such
     number, mostly: that is looked at, bit by bit, and half as large.
     """
-    old, new = old.ravel(), new.ravel()
-    found = [
-        first + np.flatnonzero(~same_bits(old[first : first + BLOCK], new[first : first + BLOCK]))
-        for first in range(0, len(new), BLOCK)
-    ]
-    where = np.concatenate(found)
-    values = new[where]
+    old, values = old.ravel(), new.ravel()[where]
     is_step, steps = np.zeros(len(where), dtype=bool), np.empty(0, dtype=np.float32)
     if new.dtype == np.float64:
         with np.errstate(all="ignore"):
             steps = (values - old[where]).astype(np.float32)
-            is_step = same_bits(old[where] + steps, values)
+            is_step = ~other_bits(old[where] + steps, values)
         steps = steps[is_step]
     old[where] = values
     return where[is_step], steps, where[~is_step], values[~is_step]

@@ -1,7 +1,11 @@
-"""Memory of large tables that is used again: new pages cost more than what is written to them."""
+"""Memory that is used again: new pages cost more than what is written to them."""
 
+import ctypes
+import os
+import threading
 import weakref
 from collections import deque
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -55,3 +59,65 @@ def recycled_zeros(shape):
 def forget():
     """Give back all memory that is kept, and that of tables that are held once they are not."""
     _Left.blocks = deque(maxlen=N_KEPT)
+
+
+# ---------------------------------------------------------------------- glibc's own
+
+# Its parameters, and what they are where nobody sets them.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+USUAL_THRESHOLD = 1 << 17
+# What is kept at the top of a heap, and the largest block that glibc takes from one.
+KEPT_TOP, LARGEST_BLOCK = 1 << 27, 1 << 25
+
+
+class _Allocator:
+    """Counts who wants freed memory kept, since that is a matter of the whole process."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.holders = 0
+
+    @contextmanager
+    def kept(self, set_parameter):
+        """Keep what is freed until the last holder has left."""
+        with self.lock:
+            if not self.holders:
+                set_parameter(M_TRIM_THRESHOLD, KEPT_TOP)
+                set_parameter(M_MMAP_THRESHOLD, LARGEST_BLOCK)
+            self.holders += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.holders -= 1
+                if not self.holders:
+                    set_parameter(M_TRIM_THRESHOLD, _threshold("MALLOC_TRIM_THRESHOLD_"))
+                    set_parameter(M_MMAP_THRESHOLD, _threshold("MALLOC_MMAP_THRESHOLD_"))
+
+
+_ALLOCATOR = _Allocator()
+
+
+@contextmanager
+def freed_memory_kept():
+    """Have the process keep inside what is freed, where its environment says to give it back.
+
+    Dask has its workers do so (MALLOC_TRIM_THRESHOLD_), at every array that goes: of a visit to
+    some documents that is a fifth. Other processes, and those without glibc, are left alone.
+    """
+    set_parameter = None
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ:
+        library = ctypes.CDLL(None)
+        if hasattr(library, "gnu_get_libc_version"):
+            set_parameter = library.mallopt
+    if set_parameter is None:
+        yield
+        return
+    with _ALLOCATOR.kept(set_parameter):
+        yield
+
+
+def _threshold(name):
+    """What the environment says of a parameter."""
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else USUAL_THRESHOLD

@@ -239,15 +239,15 @@ def _bits(array):
     return array.view(f"i{array.dtype.itemsize}")
 
 
-def same_bits(one, other):
-    """Where two arrays of numbers have the same bits: among zeros there are others."""
-    return _bits(one) == _bits(other)
+def other_bits(one, other):
+    """Where two arrays of numbers have not the same bits: among zeros there are others."""
+    return _bits(one) != _bits(other)
 
 
 def _packed_table(table):
     """The least of each column, where others are, and these, if they are few."""
     base = table.min(axis=0)
-    differs = ~same_bits(table, base)
+    differs = other_bits(table, base)
     if 2 * np.count_nonzero(differs) > table.size:
         return None
     return _table, (base, np.packbits(differs), table[differs], len(table))

@@ -150,7 +150,15 @@ class Scratch(threading.local):
         return self.buffer[:n_bytes].view(dtype).reshape(shape)
 
     def __reduce__(self):
-        return Scratch, ()
+        return _of_process, ()
+
+
+_SCRATCH = Scratch()
+
+
+def _of_process():
+    """The one that all values share which come from other processes, each for a step or so."""
+    return _SCRATCH
 
 
 class _Settled(threading.local):
