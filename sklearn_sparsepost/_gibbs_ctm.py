@@ -23,9 +23,11 @@ from sklearn_sparsepost._models.logistic_normal import (
     LogitInference,
     LogitPrior,
 )
+from sklearn_sparsepost._run.collections import is_collection
 from sklearn_sparsepost._run.threads import local_threads, settled_threads, single_blas
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
 from sklearn_sparsepost._sampling import ctm, lda
+from sklearn_sparsepost._sampling.ctm_blocks import CTMInBlocks
 from sklearn_sparsepost._summary import TopicSummary
 from sklearn_sparsepost.display import TopicGraph, TopicTree
 
@@ -200,6 +202,10 @@ class GibbsCTM(BaseSampledTopics):
     `n_components`: in the paper's terms kappa is `degrees_of_freedom_prior`, and W is
     `covariance_prior` times what kappa exceeds ``n_components - 1`` by.
 
+    Of a Dask array's blocks each sweeps its own documents on counts of words that lack what the
+    others change in the same sweep, as those of :class:`AliasLDA` do; logits, mean and covariance
+    are drawn as in memory (:ref:`chains_over_blocks`).
+
     Where the mean and the covariance are averaged over samples, the factors of "factor" that
     :meth:`transform` computes with are those nearest to the average.
 
@@ -308,6 +314,7 @@ class GibbsCTM(BaseSampledTopics):
     # ------------------------------------------------------------------ how it is sampled
 
     _chain_type = ctm.CTMChain
+    _blocks_chain_type = CTMInBlocks
 
     def _resolve_priors(self, n_features):
         self._structure()
@@ -315,6 +322,14 @@ class GibbsCTM(BaseSampledTopics):
         if self.memmap_folder is not None and not os.path.isdir(self.memmap_folder):
             raise ValueError(f"memmap_folder={self.memmap_folder!r} is no folder")
         return super()._resolve_priors(n_features)
+
+    def _refuse_blocks(self, X, method="fit"):
+        super()._refuse_blocks(X, method)
+        if is_collection(X) and X.numblocks[0] > 1 and self.memmap_folder is not None:
+            raise ValueError(
+                f"memmap_folder={self.memmap_folder!r}, but X is a Dask array: its workers hold "
+                "the logits of their blocks in memory"
+            )
 
     def _structure(self):
         """What the covariance may be."""
@@ -400,7 +415,7 @@ class GibbsCTM(BaseSampledTopics):
     @property
     def logits_(self):
         """Logits of the documents as last drawn, of shape (n_documents, n_components)."""
-        logits = self._fit_state.logits.view()
+        logits = self._fit_state.all_logits().view()
         logits.flags.writeable = False
         return logits
 

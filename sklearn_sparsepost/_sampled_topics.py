@@ -68,11 +68,11 @@ class BaseSampledTopics(BaseTopicEstimator):
         ----------
         X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents. Held as tokens from then on, for `partial_fit` and
-            `warm_start`: 6 bytes each, 8 with more than 65,536 topics. A Dask array in blocks of
-            rows is taken by :class:`AliasLDA` alone: its workers hold the tokens of their blocks,
-            and the counts of words in topics that a block reads are up to date but for what the
-            other blocks change in the same sweep (:ref:`chains_over_blocks`). One in a single block
-            comes to this process, and gives the bytes of the same matrix.
+            `warm_start`: 6 bytes each, 8 with more than 65,536 topics. Of a Dask array in blocks
+            of rows the workers hold the tokens of their blocks, and the counts of words in topics
+            that a block reads are up to date but for what the other blocks change in the same
+            sweep (:ref:`chains_over_blocks`). One in a single block comes to this process, and
+            gives the bytes of the same matrix.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None

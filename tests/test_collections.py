@@ -392,7 +392,7 @@ def test_widths_are_those_of_the_fit():
 
 
 @pytest.mark.parametrize(
-    "name, method", [("alias", "partial_fit"), ("pitman_yor", "fit"), ("ctm", "fit")]
+    "name, method", [("alias", "partial_fit"), ("pitman_yor", "fit"), ("ctm", "partial_fit")]
 )
 def test_chains_say_what_to_do_instead(name, method):
     X = data_of("LDA")

@@ -94,7 +94,8 @@ def enumerated(K, seed):
     rng = np.random.default_rng(seed)
     state = start(X, K)
     logits = rng.standard_normal((40, K)).astype(np.float32)
-    normal = FullCovariance().draw(logits, None, state.normal_prior, rng)
+    found = FullCovariance().sums(logits, None, state.normal_prior.mean)
+    normal = FullCovariance().draw(found, state.normal_prior, rng)
     words, n_tokens = state.tokens.word, state.tokens.n_tokens
     documents = np.repeat([0, 1], np.diff(state.tokens.doc_ptr))
     states = np.array(list(itertools.product(range(K), repeat=n_tokens)))
@@ -210,7 +211,8 @@ def test_geweke(form, logit_sampler):
     state.recount()
     # The distribution to begin with is a draw, too, given the last logits drawn above.
     if form == "full":
-        state._normal = structure.draw(state.logits, None, prior, rng)
+        sums = structure.sums(state.logits, None, prior.mean)
+        state._normal = structure.draw(sums, prior, rng)
     else:
         state._normal = state.normal
     chain = []

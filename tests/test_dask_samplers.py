@@ -21,10 +21,16 @@ from test_failures import (
     seen,
 )
 
-from sklearn_sparsepost import AliasLDA
+from sklearn_sparsepost import AliasLDA, GibbsCTM
+from sklearn_sparsepost._models.logistic_normal import (
+    FactorCovariance,
+    FullCovariance,
+    LogitPrior,
+    both,
+)
 from sklearn_sparsepost._run.blocks import only_block
 from sklearn_sparsepost._run.collections import blocks_of
-from sklearn_sparsepost._sampling import blocks, lda, tokens
+from sklearn_sparsepost._sampling import blocks, ctm, ctm_blocks, lda, tokens
 from sklearn_sparsepost._sampling.blocks import LDAInBlocks, TokensInBlocks
 from sklearn_sparsepost.callbacks import Checkpoint
 from sklearn_sparsepost.datasets import make_lda_corpus
@@ -38,7 +44,12 @@ MODELS = {
     "alias": ESTIMATORS["alias"],
     "alias, learning": clone(ESTIMATORS["alias"]).set_params(**LEARNING),
     "process": ESTIMATORS["process"],
+    "ctm": ESTIMATORS["ctm"],
+    "ctm, full": clone(ESTIMATORS["ctm"]).set_params(
+        covariance_type="full", topic_word_prior="auto", learn_every=1, sampler="alias"
+    ),
 }
+CTMS = ["ctm", "ctm, full"]
 for sampler in ("alias", "sparse", "cycle", "dense"):
     MODELS[sampler] = clone(ESTIMATORS["alias"]).set_params(sampler=sampler)
 N_PASSES = 3
@@ -144,6 +155,44 @@ def test_one_block_has_the_posterior():
     np.testing.assert_allclose(np.array(list(seen_of.values())) / 1200, share, atol=0.05)
 
 
+@pytest.mark.parametrize("structure", [FullCovariance(), FactorCovariance(2)])
+def test_one_block_has_the_correlated_chain_of_an_array(structure):
+    """Where all topics are weighed the order of lists is of no account."""
+    settings = {"prior": lda.WordPrior(0.1, 30, 4), "sampler": "dense", "structure": structure}
+    settings["normal_prior"] = LogitPrior(np.zeros(4), None, np.ones(4), None)
+    settings["folder"] = None
+    held = blocks_of(blocked(COUNTS, [0, 60]), lambda block: block)
+    there, here = TokensInBlocks(held, 0), tokens.Tokens(COUNTS, 0)
+    z = there.first_topics(held, _uniform, 4, 4)
+    chains = [ctm_blocks.CTMInBlocks(there, z, 0, **settings)]
+    chains.append(ctm.CTMChain(here, z[0].astype(np.uint16), 0, **settings))
+    chains = [ctm.after_lda(chain, np.full(4, 0.5)) for chain in chains]
+    chains[1].z = chains[0].z[0].astype(np.uint16)  # whose sweeps before were of lists
+    chains[1].recount()
+    chains[1].logits = chains[0].logits[0].copy()
+    for _ in range(3):
+        chains = [ctm.sweep(chain, sampler=2, n_steps=2) for chain in chains]
+        for chain in chains:
+            chain.n_passes += 1
+        assert_array_equal(chains[0].z[0], chains[1].z)
+        assert_array_equal(chains[0].all_logits(), chains[1].logits)
+        assert_array_equal(chains[0].normal.covariance, chains[1].normal.covariance)
+        assert chains[0].log_likelihood() == pytest.approx(chains[1].log_likelihood(), rel=1e-12)
+
+
+def test_sums_over_blocks_are_those_over_all():
+    rng = np.random.default_rng(0)
+    logits, factors = rng.normal(size=(50, 4)).astype(np.float32), rng.normal(size=(50, 2))
+    for structure in (FullCovariance(), FactorCovariance(2)):
+        parts = [
+            structure.sums(logits[rows], factors[rows], np.ones(4))
+            for rows in (slice(0, 20), slice(20, 50))
+        ]
+        want = structure.sums(logits, factors, np.ones(4))
+        for found, wanted in zip(both(*parts), want, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
 # ---------------------------------------------------------------------- the same bytes
 
 
@@ -160,6 +209,8 @@ def test_one_block_is_an_array(name):
         ("threads_cluster", "alias"),
         ("process_cluster", "alias, learning"),
         ("process_cluster", "process"),
+        ("threads_cluster", "ctm, full"),
+        ("process_cluster", "ctm"),
     ],
 )
 def test_a_cluster_changes_no_byte(where, name, request):
@@ -218,6 +269,11 @@ def test_seeded_topics_and_many_topics():
 # ---------------------------------------------------------------------- nothing lost
 
 
+def sweeps_of(name):
+    """The module whose sweep of a block a model makes."""
+    return ctm_blocks if name in CTMS else blocks
+
+
 def once_deadly(deadly, function):
     """A function; the worker that finds the file, and takes it away, dies."""
 
@@ -232,18 +288,19 @@ def once_deadly(deadly, function):
 
 
 @NO_SIGKILL
-def test_a_killed_worker_loses_nothing(tmp_path, monkeypatch, mortal_cluster):
+@pytest.mark.parametrize("name", ["alias, learning", "ctm"])
+def test_a_killed_worker_loses_nothing(name, tmp_path, monkeypatch, mortal_cluster):
     deadly = tmp_path / "deadly"
-    estimator = clone(MODELS["alias, learning"]).set_params(max_iter=5)
+    estimator, module = clone(MODELS[name]).set_params(max_iter=5), sweeps_of(name)
     want = seen(clone(estimator).fit(cut()))
-    monkeypatch.setattr(blocks, "sweep_block", once_deadly(str(deadly), blocks.sweep_block))
+    monkeypatch.setattr(module, "sweep_block", once_deadly(str(deadly), module.sweep_block))
     with mortal_cluster.as_current():
         estimator.set_callbacks(Poison(deadly)).fit(cut())
     assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(estimator.set_callbacks()) == want
 
 
-@pytest.mark.parametrize("name", ["alias, learning", "process"])
+@pytest.mark.parametrize("name", ["alias, learning", "process", *CTMS])
 def test_topics_that_nobody_holds_come_from_the_client(name, monkeypatch):
     want = seen(clone(MODELS[name]).fit(cut()))
     found, lost = blocks._with_topics, []
@@ -268,11 +325,11 @@ def test_a_task_that_is_made_again_finds_the_topics_before():
     assert_array_equal(moved[1], moved_again[1])
 
 
-@pytest.mark.parametrize("name", ["alias, learning", "process"])
+@pytest.mark.parametrize("name", ["alias, learning", "process", *CTMS])
 def test_an_interrupted_fit_goes_on_to_the_same_bytes(name, monkeypatch):
     estimator = clone(MODELS[name]).set_params(warm_start=True, burn_in=1)
     whole = seen(clone(estimator).set_params(max_iter=5).fit(cut()).set_params(max_iter=3))
-    sweep, calls = blocks.sweep_block, []
+    sweep, calls = sweeps_of(name).sweep_block, []
 
     def interrupted(*args):
         calls.append(args)
@@ -280,7 +337,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bytes(name, monkeypatch):
             raise KeyboardInterrupt
         return sweep(*args)
 
-    monkeypatch.setattr(blocks, "sweep_block", interrupted)
+    monkeypatch.setattr(sweeps_of(name), "sweep_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(cut())
     assert estimator.n_iter_ == 2 and estimator._fit_state.tokens.blocks is None
@@ -288,9 +345,10 @@ def test_an_interrupted_fit_goes_on_to_the_same_bytes(name, monkeypatch):
     assert seen(estimator.fit(cut())) == whole
 
 
-def test_checkpoints_hold_all_that_a_fit_goes_on_from(tmp_path):
-    path = tmp_path / "alias.model"
-    estimator = clone(MODELS["alias"]).set_params(warm_start=True, burn_in=1)
+@pytest.mark.parametrize("name", ["alias", "ctm"])
+def test_checkpoints_hold_all_that_a_fit_goes_on_from(name, tmp_path):
+    path = tmp_path / "a.model"
+    estimator = clone(MODELS[name]).set_params(warm_start=True, burn_in=1)
     whole = seen(clone(estimator).set_params(max_iter=5).fit(cut()).set_params(max_iter=3))
     clone(estimator).set_params(max_iter=2).set_callbacks(Checkpoint(path)).fit(cut())
     assert seen(load(path).set_params(max_iter=3).fit(cut())) == whole
@@ -344,6 +402,8 @@ def test_bad_blocks_are_named(monkeypatch):
     with pytest.raises(ValueError, match="tokens of feature .*, and each is held"):
         alias.fit(cut())
     assert not hasattr(alias, "components_")
+    with pytest.raises(ValueError, match="memmap_folder='.', but X is a Dask array"):
+        clone(MODELS["ctm"]).set_params(memmap_folder=".").fit(cut())
 
 
 def test_the_only_block_comes_here(process_cluster):
@@ -355,7 +415,7 @@ def test_the_only_block_comes_here(process_cluster):
 # ---------------------------------------------------------------------- staleness
 
 
-@pytest.fixture(scope="module", params=["drawn", "kos"])
+@pytest.fixture(scope="module", params=["drawn", "kos", "correlated"])
 def held_out(request, real_corpus):
     """A chain to be fitted, documents to learn from and others, and their score in memory."""
     if request.param == "kos":
@@ -363,15 +423,17 @@ def held_out(request, real_corpus):
         X, n_topics = X[np.random.default_rng(0).permutation(X.shape[0])], 50
     else:
         X, n_topics = make_lda_corpus(1200, 500, 20, doc_length=60, random_state=0)[0], 20
-    alias = AliasLDA(n_topics, max_iter=20, n_jobs=1, random_state=0)
+    kind = GibbsCTM if request.param == "correlated" else AliasLDA
+    chain = kind(n_topics, max_iter=20, n_jobs=1, random_state=0)
     train, test = X[200:], X[:200]
-    return alias, train, test, clone(alias).fit(train).score(test)
+    return chain, train, test, clone(chain).fit(train).score(test)
 
 
 @pytest.mark.parametrize("n_blocks", [4, 16])
 def test_stale_counts_cost_little(held_out, n_blocks):
-    alias, train, test, here = held_out
-    begun = clone(alias).set_params(max_iter=0).fit(train).score(test)
-    there = alias.fit(cut(train, n_blocks)).score(test)
+    chain, train, test, here = held_out
+    begun = clone(chain).set_params(max_iter=0).fit(train).score(test)
+    there = chain.fit(cut(train, n_blocks)).score(test)
     assert there > here - STALE
-    assert there - begun > STALE  # there was something to be lost
+    if isinstance(chain, AliasLDA):  # the other begins with sweeps of its own
+        assert there - begun > STALE  # there was something to be lost

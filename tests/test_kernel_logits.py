@@ -299,7 +299,8 @@ def test_wishart_moments():
     prior = LogitPrior(np.array([0.5, 0.0, -1.0]), 2.0, np.diag([1.0, 2.0, 3.0]) + 0.3, 4.0)
     rng = np.random.default_rng(0)
     structure, factors = FullCovariance(), np.empty((n, 0))
-    found = [structure.draw(logits, factors, prior, rng) for _ in range(n_draws)]
+    sums = structure.sums(logits, factors, prior.mean)
+    found = [structure.draw(sums, prior, rng) for _ in range(n_draws)]
     precision = np.array([normal.precision for normal in found])
     mean = np.array([normal.mean for normal in found])
     # By hand, Eq. 3.
@@ -317,7 +318,7 @@ def test_wishart_moments():
     )
     want = scale / (freedom - K - 1) / (2 + n)
     np.testing.assert_allclose(np.cov(mean.T), want, rtol=0.15, atol=0.02 * want.max())
-    first = structure.first(logits, prior)
+    first = structure.first(sums, prior)
     np.testing.assert_allclose(first.precision, freedom * inverse, rtol=1e-9)
 
 
@@ -329,7 +330,8 @@ def test_moments_of_a_regression_on_factors(n_factors):
     factors = rng.standard_normal((n, n_factors))
     prior = LogitPrior(np.linspace(-1, 1, K), 2.0, np.linspace(0.5, 2, K), 3.0)
     structure = FactorCovariance(n_factors)
-    found = [structure.draw(logits, factors, prior, rng) for _ in range(n_draws)]
+    sums = structure.sums(logits, factors, prior.mean)
+    found = [structure.draw(sums, prior, rng) for _ in range(n_draws)]
     rows = np.array([np.column_stack([normal.loadings, normal.mean]) for normal in found])
     noise = np.array([normal.noise for normal in found])
     design = np.column_stack([factors, np.ones(n)])
@@ -373,7 +375,8 @@ def test_nearest_factors():
     np.testing.assert_allclose(found.covariance, factor.covariance, atol=0.02)
     for n in (0, 3):
         made = FactorCovariance(n).first(
-            logits_of(500, 8), LogitPrior(np.zeros(8), 1.0, np.ones(8), 1.0)
+            FullCovariance().sums(logits_of(500, 8), None, np.zeros(8)),
+            LogitPrior(np.zeros(8), 1.0, np.ones(8), 1.0),
         )
         assert made.loadings.shape == (8, n)
         assert (made.noise > 0).all()

@@ -193,8 +193,21 @@ def in_blocks(logits):
         yield span, logits[span].astype(np.float64)
 
 
-def _moments(logits, centre):
-    """Mean of rows of logits, and their scatter about it, in one pass about a point nearby."""
+def moments(logits, centre):
+    """Sums over rows of logits, in one pass about a point nearby.
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n_documents, n_components), float32
+        The logits.
+    centre : ndarray of shape (n_components,)
+        The point.
+
+    Returns
+    -------
+    sums : tuple
+        Number of rows, their sum and their scatter, both about the point.
+    """
     D, K = logits.shape
     total, scatter = np.zeros(K), np.zeros((K, K), order="F")
     step = max(LEAST_ROWS, CACHED // K)
@@ -205,7 +218,12 @@ def _moments(logits, centre):
         total += away.sum(axis=0)
         scatter = dsyrk(1.0, away.T, 1.0, scatter, lower=1, overwrite_c=1)
     scatter += np.tril(scatter, -1).T
-    return centre + total / D, scatter - np.outer(total, total) / D
+    return D, total, scatter
+
+
+def both(sums, others):
+    """Sums over documents and over others, of either kind."""
+    return tuple(one + other for one, other in zip(sums, others, strict=True))
 
 
 class FullCovariance:
@@ -213,33 +231,35 @@ class FullCovariance:
 
     n_factors = 0
 
-    def _posterior(self, logits, prior):
+    def _posterior(self, sums, prior):
         """Mean, root of W' and degrees of freedom of the conditional distribution (Eq. 3)."""
-        D, K = logits.shape
+        D, total, scatter = sums
         prior = prior.for_documents(D)
-        mean, scatter = _moments(logits, prior.mean)
+        mean, scatter = prior.mean + total / D, scatter - np.outer(total, total) / D
         shift = mean - prior.mean
         n = prior.mean_strength + D
         scatter += prior.strength * prior.matrix
         scatter += prior.mean_strength * D / n * np.outer(shift, shift)
         root = np.linalg.cholesky((scatter + scatter.T) / 2)
-        return prior.mean + D / n * shift, root, prior.strength + K - 1 + D
+        return prior.mean + D / n * shift, root, prior.strength + len(mean) - 1 + D
 
-    def first(self, logits, prior):
-        """The normal distribution to begin with: what is expected given the logits."""
-        mean, root, freedom = self._posterior(logits, prior)
+    def first(self, sums, prior):
+        """The normal distribution to begin with: what is expected given :func:`moments`."""
+        mean, root, freedom = self._posterior(sums, prior)
         inverse = solve_triangular(root, np.eye(len(mean)), lower=True)
         return FullNormal(mean, freedom * (inverse.T @ inverse))
 
-    def draw(self, logits, factors, prior, rng):
+    def sums(self, logits, factors, centre):
+        """What :meth:`draw` is given of documents: their :func:`moments`; no factors."""
+        return moments(logits, centre)
+
+    def draw(self, sums, prior, rng):
         """Draw mean and precision given the logits of documents.
 
         Parameters
         ----------
-        logits : ndarray of shape (n_documents, n_components), float32
-            The logits.
-        factors : ndarray of shape (n_documents, 0)
-            Not used.
+        sums : tuple
+            From :meth:`sums`, about the prior's mean.
         prior : LogitPrior
             The prior.
         rng : numpy.random.Generator
@@ -250,14 +270,15 @@ class FullCovariance:
         normal : FullNormal
             What was drawn: the precision by Bartlett's decomposition.
         """
-        mean, root, freedom = self._posterior(logits, prior)
-        K, prior = len(mean), prior.for_documents(len(logits))
+        mean, root, freedom = self._posterior(sums, prior)
+        K, D = len(mean), sums[0]
+        prior = prior.for_documents(D)
         triangle = np.tril(rng.standard_normal((K, K)), -1)
         triangle[np.diag_indices(K)] = np.sqrt(rng.chisquare(freedom - np.arange(K)))
         # With W' = L L' the precision is B B', B = inv(L') A.
         half = solve_triangular(root, triangle, lower=True, trans="T")
         noise = np.linalg.solve(half.T, rng.standard_normal(K))
-        mean = mean + noise / np.sqrt(prior.mean_strength + len(logits))
+        mean = mean + noise / np.sqrt(prior.mean_strength + D)
         return FullNormal(mean, half @ half.T)
 
     def of_means(self, mean, covariance, last):
@@ -277,10 +298,11 @@ class FactorCovariance:
     def __init__(self, n_factors):
         self.n_factors = n_factors
 
-    def first(self, logits, prior):
-        """The normal distribution to begin with: principal axes of the logits."""
-        D, r, prior = len(logits), self.n_factors, prior.for_documents(len(logits))
-        found = FullCovariance().first(logits, prior)
+    def first(self, sums, prior):
+        """The normal distribution to begin with: principal axes, given :func:`moments`."""
+        D, r = sums[0], self.n_factors
+        prior = prior.for_documents(D)
+        found = FullCovariance().first(sums, prior)
         covariance = found.covariance
         value, axes = np.linalg.eigh(covariance)
         value, axes = value[::-1], axes[:, ::-1]
@@ -291,8 +313,8 @@ class FactorCovariance:
         least = prior.strength / (prior.strength + D) * prior.variances
         return FactorNormal(found.mean, loadings, np.maximum(noise, least))
 
-    def draw(self, logits, factors, prior, rng):
-        """Draw F, psi and the mean given the logits of documents and their factors.
+    def sums(self, logits, factors, centre):
+        """What :meth:`draw` is given of documents.
 
         Parameters
         ----------
@@ -300,6 +322,32 @@ class FactorCovariance:
             The logits.
         factors : ndarray of shape (n_documents, n_factors)
             The factors that they were drawn with.
+        centre : ndarray of shape (n_components,)
+            Not used.
+
+        Returns
+        -------
+        sums : tuple
+            Number of documents, products of factors and one with themselves and with logits, and
+            squares of these.
+        """
+        D, K = logits.shape
+        inner, outer = np.zeros((self.n_factors + 1,) * 2), np.zeros((self.n_factors + 1, K))
+        square = np.zeros(K)
+        for span, block in in_blocks(logits):
+            design = np.column_stack([factors[span], np.ones(len(block))])
+            inner += design.T @ design
+            outer += design.T @ block
+            square += (block**2).sum(axis=0)
+        return D, inner, outer, square
+
+    def draw(self, sums, prior, rng):
+        """Draw F, psi and the mean given the logits of documents and their factors.
+
+        Parameters
+        ----------
+        sums : tuple
+            From :meth:`sums`.
         prior : LogitPrior
             The prior.
         rng : numpy.random.Generator
@@ -310,21 +358,16 @@ class FactorCovariance:
         normal : FactorNormal
             What was drawn: a Bayesian regression of every component on the factors.
         """
-        D, K = logits.shape
-        r, prior = self.n_factors, prior.for_documents(D)
+        D, inner, outer, square = sums
+        K, r, prior = len(square), self.n_factors, prior.for_documents(D)
         before = np.diag(np.append(np.ones(r), prior.mean_strength))
         centre = np.zeros((r + 1, K))
         centre[r] = prior.mean
-        inner, outer, square = before.copy(), before @ centre, np.zeros(K)
-        for span, block in in_blocks(logits):
-            design = np.column_stack([factors[span], np.ones(len(block))])
-            inner += design.T @ design
-            outer += design.T @ block
-            square += (block**2).sum(axis=0)
+        inner, outer = inner + before, outer + before @ centre
         root = np.linalg.cholesky(inner)
         mode = np.linalg.solve(inner, outer)
         half = root.T @ mode
-        square += prior.mean_strength * prior.mean**2 - (half**2).sum(axis=0)
+        square = square + prior.mean_strength * prior.mean**2 - (half**2).sum(axis=0)
         square = np.maximum(square, 0) + prior.strength * prior.variances
         noise = square / rng.chisquare(prior.strength + D, size=K)
         spread = solve_triangular(root, rng.standard_normal((r + 1, K)), lower=True, trans="T")

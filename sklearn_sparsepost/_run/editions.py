@@ -133,7 +133,7 @@ class Whole:
     def _first(self):
         text, arrays = self.parcel.open()
         # Of memory of their own, since they are written to.
-        arrays = [array if array.flags.owndata else array.copy() for array in arrays]
+        arrays = [array if array.flags.writeable else array.copy() for array in arrays]
         return 0, arrays, put_together(text, arrays)
 
     def _changed(self, changes):

@@ -13,6 +13,8 @@ import numpy as np
 LEAST_KEPT, MOST_KEPT = 2**22, 2**27
 # Tables whose memory is kept at most.
 N_KEPT = 2
+# How long memory is kept that may not be asked for again.
+KEPT_SECONDS = 20
 
 
 class _Left:
@@ -54,6 +56,53 @@ def recycled_zeros(shape):
     table = recycled(shape)
     table[...] = 0
     return table
+
+
+class _LeftBriefly:
+    """Memory that the last table has left that nobody held for long."""
+
+    lock = threading.Lock()
+    block = None
+
+
+def recycled_briefly(shape, dtype):
+    """A table with any contents and of any size, where possible in memory of the last such one.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    dtype : dtype
+        Its type.
+
+    Returns
+    -------
+    table : ndarray
+        Once no view of it is left its memory is kept for the next one, for `KEPT_SECONDS`.
+    """
+    n_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
+    if n_bytes < LEAST_KEPT:
+        return np.empty(shape, dtype)
+    with _LeftBriefly.lock:
+        block, _LeftBriefly.block = _LeftBriefly.block, None
+    if block is None or not n_bytes <= block.nbytes <= 2 * n_bytes:
+        block = np.empty(n_bytes, dtype=np.uint8)
+    entries = np.frombuffer(memoryview(block)[:n_bytes], dtype)
+    weakref.finalize(entries, _leave, block).atexit = False
+    return entries.reshape(shape)
+
+
+def _leave(block):
+    _LeftBriefly.block = block
+    timer = threading.Timer(KEPT_SECONDS, _give_back, (weakref.ref(block),))
+    timer.daemon = True
+    timer.start()
+
+
+def _give_back(left):
+    with _LeftBriefly.lock:
+        if _LeftBriefly.block is left():
+            _LeftBriefly.block = None
 
 
 def forget():

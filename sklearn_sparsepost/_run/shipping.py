@@ -6,14 +6,20 @@ triangular: these are sent so, and made anew where they arrive.
 """
 
 import pickle
+from functools import partial
 from io import BytesIO
 
 import numpy as np
+
+from sklearn_sparsepost._run.memory import recycled_briefly
+from sklearn_sparsepost._run.threads import map_threads
 
 # Entries from which an array is worth the look.
 WORTH_IT = 1 << 12
 # A step between integers from which on, or if it is none, the integer itself is told.
 LONG_STEP = 255
+# Rows of a table that are looked at at a time; a multiple of 8.
+ROWS = 512
 
 
 class Shipped:
@@ -66,8 +72,9 @@ class Parcel:
         return len(self.text) + sum(memoryview(part).nbytes for part in self.buffers)
 
     def open(self):
-        """The value; its arrays may be read only."""
-        return pickle.loads(self.text, buffers=self.buffers)
+        """The value; those of its arrays are read only that are as they were sent."""
+        buffers = [memoryview(part).toreadonly() for part in self.buffers]
+        return pickle.loads(self.text, buffers=buffers)
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.nbytes
@@ -246,19 +253,37 @@ def other_bits(one, other):
 
 def _packed_table(table):
     """The least of each column, where others are, and these, if they are few."""
-    base = table.min(axis=0)
-    differs = other_bits(table, base)
-    if 2 * np.count_nonzero(differs) > table.size:
+    parts = [table[rows] for rows in _spans(len(table))]
+    base = np.min(map_threads(partial(np.min, axis=0), parts), axis=0)
+
+    def others(part):
+        differs = other_bits(part, base)
+        return np.packbits(differs), part[differs]
+
+    differs, values = zip(*map_threads(others, parts), strict=True)
+    if 2 * sum(map(len, values)) > table.size:
         return None
-    return _table, (base, np.packbits(differs), table[differs], len(table))
+    return _table, (base, np.concatenate(differs), np.concatenate(values), len(table))
 
 
 def _table(base, differs, values, n_rows):
-    table = np.empty((n_rows, len(base)), base.dtype)
-    table[...] = base
-    differs = np.unpackbits(differs, count=table.size).view(bool)
-    table[differs.reshape(table.shape)] = values
+    table, begun = recycled_briefly((n_rows, len(base)), base.dtype), 0
+    # Some rows at a time, while these are in the cache.
+    for rows in _spans(n_rows):
+        part = table[rows]
+        part[...] = base
+        bits = differs[rows.start * len(base) // 8 : -(-rows.stop * len(base) // 8)]
+        held = np.unpackbits(bits, count=part.size).view(bool).reshape(part.shape)
+        n_held = np.count_nonzero(held)
+        part[held] = values[begun : begun + n_held]
+        begun += n_held
     return table
+
+
+def _spans(n_rows):
+    """Rows of a table, some at a time: bits of all but the last ones fill bytes."""
+    starts = range(0, n_rows, ROWS)
+    return [slice(start, min(start + ROWS, n_rows)) for start in starts]
 
 
 def _squares(halves, size, symmetric):

@@ -71,6 +71,7 @@ class TokensInBlocks:
     """
 
     def __init__(self, X, seed):
+        self.seed = seed
         self.blocks = derived(X, HeldTokens, [(seed + int(first),) for first in X.edges[:-1]])
         self.size = reduce(np.add, self.blocks.each(_sizes))
         check_sizes(self.size)
@@ -173,6 +174,7 @@ class Start:
 
     def __init__(self, chain, n_steps):
         self.number = chain.n_passes + 1  # streams of 0 are the start's
+        self.shift = chain.seed - chain.tokens.seed  # other streams than those of the tokens
         self.drawn = chain.drawn
         self.lists = chain.counts.to_lists()
         self.size = chain.tokens.size
@@ -180,6 +182,7 @@ class Start:
         self.alpha = chain.alpha
         self.prior = chain.prior
         self.sampler = chain.sampler
+        self.storage = chain.storage
         self.fresh = lda.builds_tables(chain.n_passes)
         self.n_steps = n_steps
 
@@ -188,7 +191,7 @@ class Start:
         n_components = len(self.n_topic)
         size = np.where(tokens.size, self.size, 0)
         # An alias table is worth its cost if the block itself has many tokens of the word.
-        kind = lda.storage(self.sampler, tokens.size, n_components)
+        kind = self.storage(self.sampler, tokens.size, n_components)
         found = lda.empty_counts(kind, size, self.prior, n_components)
         found.set_lists(*self.lists, size)
         return found
@@ -224,7 +227,7 @@ def sweep_block(tokens, z, start):
         n_topic,
         start.alpha,
         start.prior.topic_totals(),
-        tokens.seed,
+        tokens.seed + start.shift,
         start.number,
         cycle=start.sampler == "cycle",
         fresh=start.fresh,
@@ -232,6 +235,11 @@ def sweep_block(tokens, z, start):
         n_threads=threads_for(lda.WORK_A_TOKEN * tokens.n_tokens),
     )
     tokens.kept = {start.drawn: z, start.drawn + 1: new}
+    return changes_of(tokens, z, new, n_components)
+
+
+def changes_of(tokens, z, new, n_components):
+    """What other topics of a block's tokens change, as :func:`sweep_block` returns it."""
     differs = new != z
     word, old, new = tokens.word[differs], z[differs], new[differs]
     changes = _table([word, word], [new, old], [1, -1], (len(tokens.size), n_components))
@@ -356,10 +364,13 @@ class InBlocks:
 
     def draw_topics(self, n_steps):
         """Draw the topic of every token once, in place."""
-        start, z = Start(self, n_steps), []
+        self._take(self.tokens.each(sweep_block, Start(self, n_steps), self.drawn, self.z))
+
+    def _take(self, parts):
+        """Take the changes that blocks have made in a sweep, in their order."""
+        z = []
 
         def changes():
-            parts = self.tokens.each(sweep_block, start, self.drawn, self.z)
             for before, (table, (differs, new)) in zip(self.z, parts, strict=True):
                 after = before.copy()
                 after[np.unpackbits(differs, count=len(before)).view(bool)] = new

@@ -10,6 +10,7 @@ from sklearn_sparsepost._kernels import logits as kernels
 from sklearn_sparsepost._models.logistic_normal import (
     WORK_A_LOGIT,
     in_blocks,
+    moments,
     tokens_log_likelihood,
 )
 from sklearn_sparsepost._run.streams import LOGIT_PRIOR, LOGITS, keyed_generator
@@ -22,6 +23,14 @@ FIRST_SWEEPS, FIRST_COUNT = 10, 0.05
 OTHER_SEED = 1 << 40
 # "auto": words of up to so many topics are weighed in all of them.
 FEW_TOPICS = 200
+
+
+def storage(sampler, size, n_components):
+    """How each word's counts are stored, as :func:`lda.storage` says but for "auto"."""
+    if sampler != "auto":
+        return lda.storage(sampler, size, n_components)
+    often = lda.DENSE if n_components <= FEW_TOPICS else lda.ALIASED
+    return np.where(size > lda.FREQUENT, often, lda.LISTED).astype(np.int8)
 
 
 class CTMChain(lda.WordsChain):
@@ -39,12 +48,19 @@ class CTMChain(lda.WordsChain):
         Where files are that hold the logits; None for memory.
     """
 
+    storage = staticmethod(storage)
+    # Of the sweeps before its own.
+    lda_type = lda.LDAChain
+
     def __init__(self, tokens, z, seed, *, structure, normal_prior, folder, **options):
         self.structure = structure
         self.normal_prior = normal_prior
         self.folder = folder
         super().__init__(tokens, z, len(normal_prior.mean), seed, **options)
-        self.logits = first_logits(z, tokens.doc_ptr, self.n_components, folder)
+        self.logits = self._first_logits()
+
+    def _first_logits(self):
+        return first_logits(self.z, self.tokens.doc_ptr, self.n_components, self.folder)
 
     def _has(self, *, structure, normal_prior, folder, **settings):
         return (
@@ -53,18 +69,6 @@ class CTMChain(lda.WordsChain):
             and normal_prior.same_as(self.normal_prior)
             and super()._has(**settings)
         )
-
-    def _storage(self):
-        size = self.tokens.size
-        if self.sampler != "auto":
-            return lda.storage(self.sampler, size, self.n_components)
-        often = lda.DENSE if self.n_components <= FEW_TOPICS else lda.ALIASED
-        return np.where(size > lda.FREQUENT, often, lda.LISTED).astype(np.int8)
-
-    @property
-    def has_tables(self):
-        """Whether there are words with alias tables, beside which documents need theirs."""
-        return bool((self.counts.arrays["words"]["kind"] == lda.ALIASED).any())
 
     def recount(self):
         """As for :class:`Chain`; the logits' distribution is found anew, too."""
@@ -77,8 +81,21 @@ class CTMChain(lda.WordsChain):
         """The present distribution of the logits."""
         if self._normal is None:
             with single_blas():
-                self._normal = self.structure.first(self.logits, self.normal_prior)
+                self._normal = self.structure.first(self._moments(), self.normal_prior)
         return self._normal
+
+    def _moments(self):
+        return moments(self.logits, self.normal_prior.mean)
+
+    def all_logits(self):
+        """The logits of all documents."""
+        return self.logits
+
+    def take_over(self, start):
+        """Begin at the topics of another chain's tokens, of the same data."""
+        self.z = start.z
+        self.recount()
+        self.logits = self._first_logits()
 
     def own(self, **settings):
         """As for :class:`Chain`; logits to come are where the settings say."""
@@ -116,13 +133,37 @@ class CTMChain(lda.WordsChain):
 
     def log_likelihood(self):
         """log p(words, topics, logits | mean, covariance, word prior) in nats."""
-        lists = gibbs_lda.document_topics(self.z, self.tokens.doc_ptr, self.n_components)
+        given = self.tokens, self.z, self.logits, self.normal
+        return float(self.words_log_likelihood() + documents_log_likelihood(*given))
+
+    def draw(self, *, sampler, n_steps, n_mh_steps):
+        """Draw logits, their distribution and topics of tokens, in place; see :func:`sweep`."""
+        number = self.n_passes + 1  # streams of 0 are the start's
+        z, tokens, logits = self.z, self.tokens, self.logits
+        self.logits = empty_logits(logits.shape, self.folder)
+        given = self.normal, self.structure, self.seed, number
+        factors = draw_logits(z, tokens.doc_ptr, logits, self.logits, *given, sampler, n_steps)
         with single_blas():
-            density = sum(
-                self.normal.log_density(block).sum() for _, block in in_blocks(self.logits)
-            )
-        given = tokens_log_likelihood(self.logits, *lists)
-        return float(self.words_log_likelihood() + given + density)
+            sums = self.structure.sums(self.logits, factors, self.normal_prior.mean)
+        self.draw_normal(sums, number)
+        draw_tokens(
+            self.counts,
+            tokens,
+            z,
+            self.logits,
+            self.n_topic,
+            self.prior,
+            self.seed,
+            number,
+            fresh=lda.builds_tables(self.n_passes),
+            n_steps=n_mh_steps,
+        )
+
+    def draw_normal(self, sums, number):
+        """Draw the logits' distribution given sums over documents."""
+        rng = keyed_generator(self.seed, LOGIT_PRIOR + number)
+        with single_blas():
+            self._normal = self.structure.draw(sums, self.normal_prior, rng)
 
     def fitted_priors(self):
         """What is known of the logits, and the words' prior, by the names of the attributes."""
@@ -137,6 +178,93 @@ class CTMChain(lda.WordsChain):
             "topic_word_prior_": self.prior.as_given(),
             "_normal": normal,
         }
+
+
+def documents_log_likelihood(tokens, z, logits, normal):
+    """log p(topics of tokens, logits | their distribution) in nats."""
+    lists = gibbs_lda.document_topics(z, tokens.doc_ptr, logits.shape[1])
+    with single_blas():
+        density = sum(normal.log_density(block).sum() for _, block in in_blocks(logits))
+    return float(tokens_log_likelihood(logits, *lists) + density)
+
+
+def draw_logits(z, doc_ptr, logits, new_logits, normal, structure, seed, number, sampler, n_steps):
+    """Draw the logits of documents given the topics of their tokens.
+
+    Parameters
+    ----------
+    z, doc_ptr, logits, new_logits, seed
+        As for the kernel.
+    normal : FullNormal or FactorNormal
+        Distribution of the logits.
+    structure : FullCovariance or FactorCovariance
+        What its covariance may be.
+    number : int
+        Of the sweep.
+    sampler, n_steps : int
+        As for :func:`sweep`.
+
+    Returns
+    -------
+    factors : ndarray of shape (n_documents, n_factors)
+        Those that the new logits were drawn with.
+    """
+    factors = np.empty((len(logits), structure.n_factors))
+    cost = WORK_A_LOGIT + sum(array.shape[0] for array in normal.arrays[1:3])
+    kernels.sweep_documents(
+        z,
+        doc_ptr,
+        logits,
+        normal.arrays,
+        new_logits,
+        factors,
+        seed,
+        LOGITS + number,
+        sampler=sampler,
+        n_steps=n_steps,
+        n_threads=threads_for(cost * n_steps * logits.size),
+    )
+    return factors
+
+
+def draw_tokens(counts, tokens, z, logits, n_topic, prior, seed, number, *, fresh, n_steps):
+    """Draw the topics of tokens given the logits of their documents, in place.
+
+    Parameters
+    ----------
+    counts : TokenCounts
+        Of words in topics; those of the tokens' are changed.
+    tokens : Tokens
+        The tokens.
+    z, logits, n_topic
+        As for the kernel.
+    prior : WordPrior
+        Prior of the topics' words.
+    seed, number : int
+        Of the streams.
+    fresh : bool
+        Whether alias tables may be built.
+    n_steps : int
+        Metropolis-Hastings steps a token.
+    """
+    # Beside words with alias tables documents need theirs.
+    has_tables = bool((counts.arrays["words"]["kind"] == lda.ALIASED).any())
+    counts.sweep(
+        tokens.word,
+        z,
+        tokens.ptr,
+        tokens.groups,
+        n_topic,
+        np.zeros(logits.shape[1]),
+        prior.topic_totals(),
+        seed,
+        number,
+        logits,
+        cycle=has_tables,
+        fresh=fresh,
+        n_steps=n_steps,
+        n_threads=threads_for(lda.WORK_A_TOKEN * tokens.n_tokens + WORK_A_LOGIT * logits.size),
+    )
 
 
 def empty_logits(shape, folder):
@@ -176,7 +304,7 @@ def after_lda(chain, alpha):
     chain : CTMChain
         The same, its tokens' topics drawn anew.
     """
-    start = lda.LDAChain(
+    start = chain.lda_type(
         chain.tokens,
         chain.z,
         chain.seed + OTHER_SEED,
@@ -187,9 +315,7 @@ def after_lda(chain, alpha):
     for _ in range(FIRST_SWEEPS):
         start = lda.sweep(start, n_steps=1)
         start.n_passes += 1
-    chain.z = start.z
-    chain.recount()
-    chain.logits = first_logits(chain.z, chain.tokens.doc_ptr, chain.n_components, chain.folder)
+    chain.take_over(start)
     return chain
 
 
@@ -213,43 +339,6 @@ def sweep(chain, *, sampler, n_steps, n_mh_steps=2):
         Where it stands then, the pass not counted yet.
     """
     chain.normal  # noqa: B018  is found before the chain is copied
-    chain, tokens = chain.next(), chain.tokens
-    number = chain.n_passes + 1  # streams of 0 are the start's
-    doc_ptr = tokens.doc_ptr
-    logits, shape = chain.logits, chain.logits.shape
-    chain.logits = empty_logits(shape, chain.folder)
-    factors = np.empty((shape[0], chain.structure.n_factors))
-    cost = WORK_A_LOGIT + sum(array.shape[0] for array in chain.normal.arrays[1:3])
-    kernels.sweep_documents(
-        chain.z,
-        doc_ptr,
-        logits,
-        chain.normal.arrays,
-        chain.logits,
-        factors,
-        chain.seed,
-        LOGITS + number,
-        sampler=sampler,
-        n_steps=n_steps,
-        n_threads=threads_for(cost * n_steps * logits.size),
-    )
-    with single_blas():
-        rng = keyed_generator(chain.seed, LOGIT_PRIOR + number)
-        chain._normal = chain.structure.draw(chain.logits, factors, chain.normal_prior, rng)
-    chain.counts.sweep(
-        tokens.word,
-        chain.z,
-        tokens.ptr,
-        tokens.groups,
-        chain.n_topic,
-        np.zeros(chain.n_components),
-        chain.prior.topic_totals(),
-        chain.seed,
-        number,
-        chain.logits,
-        cycle=chain.has_tables,
-        fresh=lda.builds_tables(chain.n_passes),
-        n_steps=n_mh_steps,
-        n_threads=threads_for(lda.WORK_A_TOKEN * tokens.n_tokens + WORK_A_LOGIT * logits.size),
-    )
+    chain = chain.next()
+    chain.draw(sampler=sampler, n_steps=n_steps, n_mh_steps=n_mh_steps)
     return chain

@@ -23,6 +23,17 @@ FEW_TOPICS, SEVERAL = 64, 8
 FREQUENT, FREQUENT_A_TOPIC = 32, 0.125
 
 
+def storage(sampler, size, n_components):
+    """How each word's counts are stored, given its tokens: LISTED, ALIASED or DENSE."""
+    kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
+    if sampler in kinds:
+        return np.full(len(size), kinds[sampler], dtype=np.int8)
+    if n_components <= FEW_TOPICS:
+        return np.where(size > SEVERAL, DENSE, LISTED).astype(np.int8)
+    frequent = size > max(FREQUENT, FREQUENT_A_TOPIC * n_components)
+    return np.where(frequent, ALIASED, LISTED).astype(np.int8)
+
+
 class WordPrior:
     """Dirichlet prior of the topics' words: one value a word, and rows where topics differ.
 
@@ -98,7 +109,8 @@ class WordsChain(Chain):
         The sampler, which decides how counts are stored.
     """
 
-    # Whether a word's tokens in a topic sit at tables.
+    # How counts are stored, and whether a word's tokens in a topic sit at tables.
+    storage = staticmethod(storage)
     _seated = False
 
     def __init__(self, tokens, z, n_components, seed, *, prior, sampler, **options):
@@ -106,15 +118,10 @@ class WordsChain(Chain):
         self.sampler = sampler
         super().__init__(tokens, z, n_components, seed, **options)
 
-    def _storage(self):
-        """How the counts of each word are stored: LISTED, ALIASED or DENSE."""
-        return storage(self.sampler, self.tokens.size, self.n_components)
-
     def _new_counts(self):
         size = self.tokens.size
-        counts = empty_counts(
-            self._storage(), size, self.prior, self.n_components, seated=self._seated
-        )
+        kind = self.storage(self.sampler, size, self.n_components)
+        counts = empty_counts(kind, size, self.prior, self.n_components, seated=self._seated)
         counts.add_tokens(self.tokens.word, self.z)
         return counts
 
@@ -267,17 +274,6 @@ def document_cases(tokens, z, n_components):
 def topics_of(cells):
     """The topics of cases, and their numbers of tokens."""
     return cells >> 32, cells & 0xFFFFFFFF
-
-
-def storage(sampler, size, n_components):
-    """How each word's counts are stored, given its tokens: LISTED, ALIASED or DENSE."""
-    kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
-    if sampler in kinds:
-        return np.full(len(size), kinds[sampler], dtype=np.int8)
-    if n_components <= FEW_TOPICS:
-        return np.where(size > SEVERAL, DENSE, LISTED).astype(np.int8)
-    frequent = size > max(FREQUENT, FREQUENT_A_TOPIC * n_components)
-    return np.where(frequent, ALIASED, LISTED).astype(np.int8)
 
 
 def builds_tables(n_passes):
