@@ -6,6 +6,7 @@ import pickle
 import platform
 import subprocess
 import sys
+import time
 import weakref
 
 import joblib
@@ -444,18 +445,31 @@ def test_freed_memory_is_kept_while_anybody_works(monkeypatch):
         def mallopt(name, value):
             told.append((name, value))
 
+        @staticmethod
+        def malloc_trim(pad):
+            told.append("trimmed")
+
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: Library)
+    monkeypatch.setattr(memory, "KEPT_SECONDS", 1e3)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     kept = [(memory.M_TRIM_THRESHOLD, 1 << 27), (memory.M_MMAP_THRESHOLD, 1 << 25)]
-    given_back = [(memory.M_TRIM_THRESHOLD, 65536), (memory.M_MMAP_THRESHOLD, 1 << 17)]
-    with memory.freed_memory_kept():
+    given_back = [(memory.M_TRIM_THRESHOLD, 65536), (memory.M_MMAP_THRESHOLD, 1 << 17), "trimmed"]
+    for _ in range(2):  # the second time before the first one's time is over
         with memory.freed_memory_kept():
+            with memory.freed_memory_kept():
+                assert told == kept
             assert told == kept
+        first = memory._ALLOCATOR.timer
+    monkeypatch.setattr(memory, "KEPT_SECONDS", 0)
+    with memory.freed_memory_kept():
         assert told == kept
+    while memory._ALLOCATOR.timer is not None:
+        time.sleep(0.01)
     assert told == kept + given_back
+    first.function(Library)  # a timer that is not the last one ends nothing
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
     with memory.freed_memory_kept():
-        assert told == kept + given_back  # left alone, as where the library is another
+        pass  # left alone, as where the library is another
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     del Library.gnu_get_libc_version
     with memory.freed_memory_kept():
@@ -468,7 +482,7 @@ def test_arrays_that_go_leave_their_pages():
     code = """
 import resource
 import numpy as np
-from sklearn_sparsepost._run.memory import freed_memory_kept
+from sklearn_sparsepost._run import memory
 
 def new_pages():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -476,9 +490,11 @@ def new_pages():
         np.ones(1 << 17)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
+memory.KEPT_SECONDS = 0.01
 before = new_pages()
-with freed_memory_kept():
+with memory.freed_memory_kept():
     inside = new_pages()
+memory._ALLOCATOR.timer.join()
 print(before, inside, new_pages())
 """
     env = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
@@ -487,6 +503,24 @@ print(before, inside, new_pages())
     )
     before, inside, after = map(int, found.stdout.split())
     assert inside < before / 10 and inside < after / 10
+
+
+def test_large_memory_is_used_again_for_a_while(monkeypatch):
+    shape = 1000, memory.LEAST_KEPT // 8000 + 2
+    monkeypatch.setattr(memory, "KEPT_SECONDS", 1e3)
+    table = memory.recycled_briefly(shape, np.float64)
+    where = table.ctypes.data
+    del table
+    again = memory.recycled_briefly(shape, np.float64)
+    assert again.ctypes.data == where and again.shape == shape and again.flags.writeable
+    monkeypatch.setattr(memory, "KEPT_SECONDS", 0)
+    del again
+    deadline = time.monotonic() + 60
+    while memory._LeftBriefly.block is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert memory._LeftBriefly.block is None
+    small = memory.recycled_briefly((3, 2), np.float32)
+    assert small.dtype == np.float32 and memory._LeftBriefly.block is None
 
 
 def test_scratch_that_arrives_is_the_process_own():

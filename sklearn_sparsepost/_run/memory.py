@@ -125,14 +125,18 @@ class _Allocator:
     def __init__(self):
         self.lock = threading.Lock()
         self.holders = 0
+        self.timer = None  # runs while there is none, up to the end
 
     @contextmanager
-    def kept(self, set_parameter):
-        """Keep what is freed until the last holder has left."""
+    def kept(self, library):
+        """Keep what is freed until the last holder has left, and `KEPT_SECONDS` more."""
         with self.lock:
-            if not self.holders:
-                set_parameter(M_TRIM_THRESHOLD, KEPT_TOP)
-                set_parameter(M_MMAP_THRESHOLD, LARGEST_BLOCK)
+            if self.timer is not None:
+                self.timer.cancel()
+            elif not self.holders:
+                library.mallopt(M_TRIM_THRESHOLD, KEPT_TOP)
+                library.mallopt(M_MMAP_THRESHOLD, LARGEST_BLOCK)
+            self.timer = None
             self.holders += 1
         try:
             yield
@@ -140,8 +144,18 @@ class _Allocator:
             with self.lock:
                 self.holders -= 1
                 if not self.holders:
-                    set_parameter(M_TRIM_THRESHOLD, _threshold("MALLOC_TRIM_THRESHOLD_"))
-                    set_parameter(M_MMAP_THRESHOLD, _threshold("MALLOC_MMAP_THRESHOLD_"))
+                    self.timer = threading.Timer(KEPT_SECONDS, self._end, (library,))
+                    self.timer.daemon = True
+                    self.timer.start()
+
+    def _end(self, library):
+        with self.lock:
+            if self.timer is not threading.current_thread():
+                return  # there is a holder again, or another timer
+            self.timer = None
+            library.mallopt(M_TRIM_THRESHOLD, _threshold("MALLOC_TRIM_THRESHOLD_"))
+            library.mallopt(M_MMAP_THRESHOLD, _threshold("MALLOC_MMAP_THRESHOLD_"))
+            library.malloc_trim(0)
 
 
 _ALLOCATOR = _Allocator()
@@ -152,17 +166,14 @@ def freed_memory_kept():
     """Have the process keep inside what is freed, where its environment says to give it back.
 
     Dask has its workers do so (MALLOC_TRIM_THRESHOLD_), at every array that goes: of a visit to
-    some documents that is a fifth. Other processes, and those without glibc, are left alone.
+    some documents that is a fifth. What is kept is given back some time after the last task. Other
+    processes, and those without glibc, are left alone.
     """
-    set_parameter = None
-    if "MALLOC_TRIM_THRESHOLD_" in os.environ:
-        library = ctypes.CDLL(None)
-        if hasattr(library, "gnu_get_libc_version"):
-            set_parameter = library.mallopt
-    if set_parameter is None:
+    library = ctypes.CDLL(None) if "MALLOC_TRIM_THRESHOLD_" in os.environ else None
+    if library is None or not hasattr(library, "gnu_get_libc_version"):
         yield
         return
-    with _ALLOCATOR.kept(set_parameter):
+    with _ALLOCATOR.kept(library):
         yield
 
 
