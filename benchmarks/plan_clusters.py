@@ -1,7 +1,7 @@
 """Measurements of data on worker processes, and of fits that are killed or interrupted."""
 
-# Chains that threads of one process draw: joblib's processes, and GibbsCTM's, have none to kill.
-NO_WORKERS = {("loky", "AliasLDA"), ("loky", "GibbsCTM"), ("dask", "GibbsCTM")}
+# Chains of data here are drawn by threads: of joblib's processes there is none to be killed.
+NO_WORKERS = {("loky", "AliasLDA"), ("loky", "GibbsCTM")}
 
 
 def on_clusters(quick=False):
