@@ -107,6 +107,11 @@ class Results:
         """Peak memory of the process."""
         return self.value(key, "peak_bytes") / 1e9
 
+    def ratio(self, key, other):
+        """Median seconds of a pass over a Dask array, or of one beside it, over those of another."""
+        first, second = (np.median(self.value(name, "seconds")) for name in (key, other))
+        return float(first / second)
+
     def value(self, key, *path):
         """What a measurement that is no curve found, by its names."""
         found = next((self._record[k] for k in (key, f"{key}#1") if k in self._record), None)
