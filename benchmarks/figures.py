@@ -108,7 +108,7 @@ class Results:
         return self.value(key, "peak_bytes") / 1e9
 
     def ratio(self, key, other):
-        """Median seconds of a pass over a Dask array, or of one beside it, over those of another."""
+        """Median seconds of a pass on workers, or of one beside it, over those of another."""
         first, second = (np.median(self.value(name, "seconds")) for name in (key, other))
         return float(first / second)
 
@@ -146,7 +146,7 @@ def measured(text, results):
     names = ("score", "best", "best_at", "seconds", "time_to", "each", "speed", "start", "mean")
     names = {
         name: getattr(results, name)
-        for name in (*names, "spread", "deviation", "gigabytes", "value")
+        for name in (*names, "spread", "deviation", "gigabytes", "value", "ratio")
     }
     value = eval(expression, {"__builtins__": {"max": max, "min": min}}, names)
     return format(value, form.strip())
