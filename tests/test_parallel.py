@@ -450,8 +450,10 @@ def test_freed_memory_is_kept_while_anybody_works(monkeypatch):
             told.append("trimmed")
 
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: Library)
+    environment = {"MALLOC_TRIM_THRESHOLD_": "65536"}
+    monkeypatch.setattr(memory, "_first_environment", lambda: environment)
+    monkeypatch.setattr(memory, "_ALLOCATOR", memory._Allocator())
     monkeypatch.setattr(memory, "KEPT_SECONDS", 1e3)
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     kept = [(memory.M_TRIM_THRESHOLD, 1 << 27), (memory.M_MMAP_THRESHOLD, 1 << 25)]
     given_back = [(memory.M_TRIM_THRESHOLD, 65536), (memory.M_MMAP_THRESHOLD, 1 << 17), "trimmed"]
     for _ in range(2):  # the second time before the first one's time is over
@@ -467,10 +469,10 @@ def test_freed_memory_is_kept_while_anybody_works(monkeypatch):
         time.sleep(0.01)
     assert told == kept + given_back
     first.function(Library)  # a timer that is not the last one ends nothing
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+    held = environment.pop("MALLOC_TRIM_THRESHOLD_")
     with memory.freed_memory_kept():
         pass  # left alone, as where the library is another
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    environment["MALLOC_TRIM_THRESHOLD_"] = held
     del Library.gnu_get_libc_version
     with memory.freed_memory_kept():
         assert told == kept + given_back
@@ -507,6 +509,7 @@ print(before, inside, new_pages())
 
 def test_large_memory_is_used_again_for_a_while(monkeypatch):
     shape = 1000, memory.LEAST_KEPT // 8000 + 2
+    monkeypatch.setattr(memory._LeftBriefly, "block", None)
     monkeypatch.setattr(memory, "KEPT_SECONDS", 1e3)
     table = memory.recycled_briefly(shape, np.float64)
     where = table.ctypes.data

@@ -6,6 +6,8 @@ import threading
 import weakref
 from collections import deque
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -169,7 +171,7 @@ def freed_memory_kept():
     some documents that is a fifth. What is kept is given back some time after the last task. Other
     processes, and those without glibc, are left alone.
     """
-    library = ctypes.CDLL(None) if "MALLOC_TRIM_THRESHOLD_" in os.environ else None
+    library = ctypes.CDLL(None) if "MALLOC_TRIM_THRESHOLD_" in _first_environment() else None
     if library is None or not hasattr(library, "gnu_get_libc_version"):
         yield
         return
@@ -177,7 +179,17 @@ def freed_memory_kept():
         yield
 
 
+@cache
+def _first_environment():
+    """What the process was begun with, which is what glibc has read; nothing where none can say."""
+    try:
+        text = Path("/proc/self/environ").read_bytes()
+    except OSError:
+        return {}
+    return dict(entry.split("=", 1) for entry in os.fsdecode(text).split("\0") if "=" in entry)
+
+
 def _threshold(name):
     """What the environment says of a parameter."""
-    value = os.environ.get(name, "")
+    value = _first_environment().get(name, "")
     return int(value) if value.isdecimal() else USUAL_THRESHOLD
