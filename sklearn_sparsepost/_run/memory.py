@@ -45,11 +45,17 @@ def recycled(shape):
         block = _Left.blocks.pop()
     except IndexError:
         block = None
+    return _table_over(block, shape, np.dtype(np.float64), _Left.blocks.append)
+
+
+def _table_over(block, shape, dtype, leave):
+    """A table in some memory if it fits, or else in new one, which is left in the end."""
+    n_bytes = dtype.itemsize * int(np.prod(shape))
     if block is None or not n_bytes <= block.nbytes <= 2 * n_bytes:
         block = np.empty(n_bytes, dtype=np.uint8)
     # Over a memoryview: views of an array that has an array for its base would not hold it.
-    entries = np.frombuffer(memoryview(block)[:n_bytes], np.float64)
-    weakref.finalize(entries, _Left.blocks.append, block).atexit = False
+    entries = np.frombuffer(memoryview(block)[:n_bytes], dtype)
+    weakref.finalize(entries, leave, block).atexit = False
     return entries.reshape(shape)
 
 
@@ -61,7 +67,7 @@ def recycled_zeros(shape):
 
 
 class _LeftBriefly:
-    """Memory that the last table has left that nobody held for long."""
+    """Memory that the last such table has left, for a while."""
 
     lock = threading.Lock()
     block = None
@@ -82,16 +88,12 @@ def recycled_briefly(shape, dtype):
     table : ndarray
         Once no view of it is left its memory is kept for the next one, for `KEPT_SECONDS`.
     """
-    n_bytes = np.dtype(dtype).itemsize * int(np.prod(shape))
-    if n_bytes < LEAST_KEPT:
+    dtype = np.dtype(dtype)
+    if dtype.itemsize * int(np.prod(shape)) < LEAST_KEPT:
         return np.empty(shape, dtype)
     with _LeftBriefly.lock:
         block, _LeftBriefly.block = _LeftBriefly.block, None
-    if block is None or not n_bytes <= block.nbytes <= 2 * n_bytes:
-        block = np.empty(n_bytes, dtype=np.uint8)
-    entries = np.frombuffer(memoryview(block)[:n_bytes], dtype)
-    weakref.finalize(entries, _leave, block).atexit = False
-    return entries.reshape(shape)
+    return _table_over(block, shape, dtype, _leave)
 
 
 def _leave(block):
@@ -167,9 +169,9 @@ _ALLOCATOR = _Allocator()
 def freed_memory_kept():
     """Have the process keep inside what is freed, where its environment says to give it back.
 
-    Dask has its workers do so (MALLOC_TRIM_THRESHOLD_), at every array that goes: of a visit to
-    some documents that is a fifth. What is kept is given back some time after the last task. Other
-    processes, and those without glibc, are left alone.
+    Dask has its workers do so (MALLOC_TRIM_THRESHOLD_), at every array that goes. What is kept is
+    given back some time after the last task. Other processes, and those without glibc, are left
+    alone.
     """
     library = ctypes.CDLL(None) if "MALLOC_TRIM_THRESHOLD_" in _first_environment() else None
     if library is None or not hasattr(library, "gnu_get_libc_version"):
