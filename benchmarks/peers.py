@@ -72,8 +72,9 @@ class Clock:
         ----------
         passes : int
             Passes made so far.
-        topics : callable
-            Returns the topics, (n_topics, n_features), smoothed by their prior.
+        topics : callable or None
+            Returns the topics, (n_topics, n_features), smoothed by their prior; None where nothing
+            is evaluated.
 
         Returns
         -------
@@ -148,11 +149,24 @@ class _Pause:
         self.clock.stop()
 
 
-class _Evaluate(_Pause):
-    """Callback that comes after `_Pause` and offers the topics to the clock."""
+class _Note(_Pause):
+    """Callback that comes after `_Pause` and notes the pass, where nothing is scored.
+
+    Fitted attributes, dense topics among them, would not be on the clock, but the next pass would
+    find its own data gone from the processor's caches, which no peer's does.
+    """
 
     def on_fit_task_begin(self, estimator, context):
         pass
+
+    def on_fit_task_end(self, estimator, context):
+        if context.task_name != "pass":
+            return False
+        return not self.clock.checkpoint(context.task_id + 1, None)
+
+
+class _Evaluate(_Note):
+    """The same, which offers the topics to the clock."""
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         if context.task_name != "pass":
@@ -229,7 +243,8 @@ def _fit_ours(estimator, X, n_topics, clock, seed, options):
     if "doc_topic_prior" in estimator().get_params():
         defaults["doc_topic_prior"] = ALPHA / n_topics
     lda = estimator(n_topics, **{**defaults, **options})
-    lda.set_callbacks(_Pause(clock), _Evaluate(clock))
+    note = _Note if clock.evaluate is None else _Evaluate
+    lda.set_callbacks(_Pause(clock), note(clock))
     clock.start()
     try:
         lda.fit(X)

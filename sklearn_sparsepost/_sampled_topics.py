@@ -14,7 +14,7 @@ from sklearn_sparsepost._run.blocks import only_block
 from sklearn_sparsepost._run.collections import corpus_of, is_collection, refuse_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
-from sklearn_sparsepost._run.threads import local_threads
+from sklearn_sparsepost._run.threads import local_threads, settled_threads
 from sklearn_sparsepost._sampling.blocks import InBlocks, TokensInBlocks
 from sklearn_sparsepost._sampling.chain import sampled_pass
 from sklearn_sparsepost._sampling.tokens import MOST_TOKENS, Tokens, topics_under, uniform_topics
@@ -229,7 +229,8 @@ class BaseSampledTopics(BaseTopicEstimator):
         topics = None
         if not isinstance(self.init, str) or self.init != "random":
             rng = keyed_generator(seed, 0, STREAM_INIT)
-            counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
+            with settled_threads(local_threads(self.n_jobs)):
+                counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
             topics = PseudoCounts(compact_prior(beta), counts).transposed(dtype)
         return self._chain_under(topics, X, dtype, alpha, beta, seed)
 

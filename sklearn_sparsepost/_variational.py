@@ -71,7 +71,8 @@ class BaseVariational(BaseSparsePosterior):
             yield state
 
     def _begin(self, model, corpus, seed):
-        state = self._new_state(model, corpus, seed)
+        with corpus.threads():
+            state = self._new_state(model, corpus, seed)
         state.fingerprint = fingerprint(corpus.X, corpus.weight, corpus.groups)
         return state
 

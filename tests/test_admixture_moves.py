@@ -9,7 +9,7 @@ from scipy.special import gammaln, psi, xlogy
 
 from sklearn_sparsepost._kernels import _pairs
 from sklearn_sparsepost._learning.moves import merge_components
-from sklearn_sparsepost._learning.topic_moves import Attempts
+from sklearn_sparsepost._learning.topic_moves import MOST_FAILURES, N_TARGETS, Attempts
 from sklearn_sparsepost._models.admixture import Items, occurrence_shares
 from sklearn_sparsepost._models.sticks import StickDocuments
 from sklearn_sparsepost._models.tracking import (
@@ -153,6 +153,23 @@ def test_losses_of_masses_are_written_out_sums(dtype):
             want = want - (rise(both + x + y) - rise(both))
             np.testing.assert_allclose(loss, want.sum(), rtol=1e-9)
     assert _pairs.mass_losses(mass, alpha, pairs, 2).tobytes() == got.tobytes()
+
+
+def test_overlaps_are_products_of_masses(dtype):
+    rng = np.random.default_rng(6)
+    mass = (rng.gamma(0.3, 5.0, (70, 6)) * (rng.random((70, 6)) < 0.4)).astype(dtype)
+    got = _pairs.overlaps(mass)
+    np.testing.assert_allclose(got, mass.astype(float).T @ mass.astype(float), rtol=1e-12)
+    assert _pairs.overlaps(mass, 3).tobytes() == got.tobytes()
+    assert not _pairs.overlaps(mass[:0]).any()
+
+
+@pytest.mark.parametrize("accepted", [0, 2, 20])
+def test_deletes_are_prepared_for_as_last_time(accepted):
+    attempts = Attempts(30)
+    assert attempts.n_targets() == N_TARGETS  # nobody knows yet
+    attempts.note(3, "delete", accepted + MOST_FAILURES, accepted, 30 - accepted)
+    assert attempts.n_targets() == accepted + MOST_FAILURES + 2
 
 
 # ---------------------------------------------------------------------------- by terms alone

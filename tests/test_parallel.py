@@ -110,6 +110,22 @@ def test_make_chunk_sorts_and_sums_duplicates():
     np.testing.assert_array_equal(X.indices, [5, 1, 5, 0])
 
 
+def test_chunks_in_memory_are_read_once(X, tmp_path, monkeypatch):
+    corpus = Corpus(X, np.float32, 1)
+    first = corpus.chunk([(3, 9), (20, 21)])
+    assert corpus.chunk([(3, 9), (20, 21)]) is first
+    assert corpus.chunk([(3, 9)]) is not first
+    full = Corpus(X, np.float32, 1)
+    full._room = first.nbytes  # of which the next one needs more than is left
+    assert full.chunk([(3, 9), (20, 21)]) is full.chunk([(3, 9), (20, 21)])
+    assert full.chunk([(3, 9)]) is not full.chunk([(3, 9)])
+    np.save(tmp_path / "data.npy", X.data)
+    mapped = X.copy()
+    mapped.data = np.load(tmp_path / "data.npy", mmap_mode="r")
+    corpus = Corpus(mapped, np.float32, 1)
+    assert corpus.chunk([(3, 9)]) is not corpus.chunk([(3, 9)])  # of any size
+
+
 def bytes_of(model, X):
     parts = (model.components_, model.bound_history_, model.transform(X))
     return joblib.hash([part.tobytes() for part in parts])

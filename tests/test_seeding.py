@@ -7,6 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows
 from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._starts import bregman
 from sklearn_sparsepost._starts.anchors import (
     _cooccurrence,
     _find_anchors,
@@ -106,8 +107,10 @@ def test_divergences_match_reference(counts, vector):
     np.testing.assert_allclose(divergence.to_itself(counts), itself, atol=1e-10)
 
 
-def test_lazy_choice_is_the_best_candidate(counts):
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_lazy_choice_is_the_best_candidate(counts, n_threads, monkeypatch):
     """Candidates passed over for what they gained earlier would not have been the best."""
+    monkeypatch.setattr(bregman, "threads_for", lambda work: n_threads)
     rng = np.random.default_rng(9)
     smoothing, filled = rng.uniform(0.01, 1, 25), np.flatnonzero(counts.sum(axis=1))
     scored, importance = filled[::2], rng.uniform(1, 3, len(filled[::2]))

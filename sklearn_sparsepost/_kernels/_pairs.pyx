@@ -1,7 +1,8 @@
-"""What merges of components cost in statistics that do not follow from adding.
+"""What merges of components cost in what does not follow from adding, and how these overlap.
 
 * `entropy_losses`, `list_entropy_losses`: entropy of sparse responsibilities, CSR or in lists;
-* `mass_losses`: what only the components' masses in groups have a share in.
+* `mass_losses`: what only the components' masses in groups have a share in;
+* `overlaps`: products of masses that most groups have none of.
 """
 from cython.parallel cimport prange
 from libc.math cimport log
@@ -14,6 +15,7 @@ import numpy as np
 # Rows are cut into this many blocks, whatever the threads, so that sums have the same bits.
 cdef enum:
     BLOCKS = 32
+    TABLES = 4  # blocks where each has a table of all pairs of components
 
 
 def entropy_losses(
@@ -214,3 +216,57 @@ cdef void _losses_of_groups(
                 a, b = alpha[i] + mass[d, i], alpha[j] + mass[d, j]
                 loss[0, s] += gammaln(a) + gammaln(b) - gammaln(a + b) - own[0, s]
                 loss[1, s] += digamma(a) + digamma(b) - digamma(a + b) - own[1, s]
+
+
+def overlaps(
+    const floating[:, ::1] mass,  # IN
+    int n_threads=1,  # IN
+):
+    """Sum over groups the products of the masses of each two components.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (n_groups, n_components)
+        Non-negative; zeros cost nothing but a look.
+    n_threads : int, default=1
+        Threads to use.
+
+    Returns
+    -------
+    overlap : ndarray of shape (n_components, n_components), float64
+        ``mass.T @ mass``, in double.
+    """
+    cdef Py_ssize_t n_groups = mass.shape[0], K = mass.shape[1], block
+    parts_array = np.zeros((TABLES, K, K))
+    held_array = np.empty((TABLES, K), dtype=np.intp)
+    cdef double[:, :, ::1] parts = parts_array
+    cdef Py_ssize_t[:, ::1] held = held_array
+    for block in prange(TABLES, nogil=True, schedule="static", num_threads=n_threads):
+        _overlaps_of_groups[floating](
+            mass, block * n_groups // TABLES, (block + 1) * n_groups // TABLES, held[block],
+            parts[block],
+        )
+    overlap = parts_array.sum(axis=0)
+    return overlap + np.tril(overlap, -1).T
+
+
+cdef void _overlaps_of_groups(
+    const floating[:, ::1] mass,  # IN
+    Py_ssize_t start,  # IN
+    Py_ssize_t stop,  # IN
+    Py_ssize_t[::1] held,  # OUT
+    double[:, ::1] overlap,  # IN/OUT
+) noexcept nogil:
+    """Add the products of some groups, those of a component and the ones before it."""
+    cdef Py_ssize_t d, k, i, j, n
+    cdef double own
+    for d in range(start, stop):
+        n = 0
+        for k in range(mass.shape[1]):
+            if mass[d, k] > 0:
+                held[n] = k
+                n += 1
+        for i in range(n):
+            own = mass[d, held[i]]
+            for j in range(i + 1):
+                overlap[held[i], held[j]] += own * mass[d, held[j]]

@@ -10,7 +10,7 @@ Parallel over words, so that no two threads write to one place and sums have the
 """
 from cython.parallel cimport parallel, prange
 from libc.stdlib cimport free, malloc
-from libc.string cimport memmove, memset
+from libc.string cimport memcpy, memset
 
 from sklearn_sparsepost._kernels._math cimport digamma, gammaln, log_pos
 from sklearn_sparsepost._kernels._types cimport floating, indptr_t
@@ -111,7 +111,8 @@ def sum_by_word(
         free(used)
     if no_memory:
         raise MemoryError("no memory for the statistics of a word")
-    return _compact[floating](upper_array, stored_array, topics_array, counts) + (log_array,)
+    parts = _compact[floating](upper_array, stored_array, topics_array, counts, n_threads)
+    return parts + (log_array,)
 
 
 def sum_by_word_dense(
@@ -187,27 +188,29 @@ def sum_by_word_dense(
         free(total)
     if no_memory:
         raise MemoryError("no memory for the statistics of a word")
-    return _compact[floating](upper_array, stored_array, topics_array, counts) + (log_array,)
+    parts = _compact[floating](upper_array, stored_array, topics_array, counts, n_threads)
+    return parts + (log_array,)
 
 
-cdef object _compact(upper_array, stored_array, topics_array, floating[::1] counts):
-    """Close the gaps between rows that reserved more than they used, in place."""
+cdef object _compact(upper_array, stored_array, topics_array, floating[::1] counts, int n_threads):
+    """Rows without the gaps between them: they reserve more than they use."""
     cdef const long long[::1] upper = upper_array
-    cdef int[::1] topics = topics_array
-    cdef Py_ssize_t w
-    row_ptr_array = np.zeros(stored_array.shape[0] + 1, dtype=np.int64)
+    cdef const int[::1] topics = topics_array
+    cdef Py_ssize_t w, n_words = stored_array.shape[0]
+    row_ptr_array = np.zeros(n_words + 1, dtype=np.int64)
     np.cumsum(stored_array, out=row_ptr_array[1:])
     cdef const long long[::1] row_ptr = row_ptr_array
     cdef long long n
-    with nogil:
-        for w in range(row_ptr.shape[0] - 1):
-            n = row_ptr[w + 1] - row_ptr[w]
-            if n and row_ptr[w] < upper[w]:
-                memmove(&topics[row_ptr[w]], &topics[upper[w]], n * sizeof(int))
-                memmove(&counts[row_ptr[w]], &counts[upper[w]], n * sizeof(floating))
-    # Copies, as what lies behind them would stay in memory.
-    n = row_ptr[row_ptr.shape[0] - 1]
-    return row_ptr_array, topics_array[:n].copy(), np.asarray(counts)[:n].copy()
+    held_topics_array = np.empty(row_ptr_array.item(n_words), dtype=np.int32)
+    held_counts_array = np.empty(row_ptr_array.item(n_words), dtype=np.asarray(counts).dtype)
+    cdef int[::1] held_topics = held_topics_array
+    cdef floating[::1] held_counts = held_counts_array
+    for w in prange(n_words, nogil=True, schedule="static", num_threads=n_threads):
+        n = row_ptr[w + 1] - row_ptr[w]
+        if n:
+            memcpy(&held_topics[row_ptr[w]], &topics[upper[w]], n * sizeof(int))
+            memcpy(&held_counts[row_ptr[w]], &counts[upper[w]], n * sizeof(floating))
+    return row_ptr_array, held_topics_array, held_counts_array
 
 
 def add_counts(

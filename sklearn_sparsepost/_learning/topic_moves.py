@@ -84,6 +84,11 @@ class Attempts:
         """Forget the names of all components but these."""
         self.names = self.names[which]
 
+    def n_targets(self):
+        """Deletes to prepare for: as many as the last pass accepted, and those that may fail."""
+        accepted = [entry[3] for entry in self.log if entry[1] == "delete"]
+        return accepted[-1] + MOST_FAILURES + 2 if accepted else N_TARGETS
+
     def note(self, n_passes, kind, tried, accepted, n_components):
         """Add to the record what a pass has tried."""
         if kind == "merge":
@@ -153,6 +158,8 @@ def choose_used_by_few(state):
     # Tables of words come as sparse as they are used.
     dense = [array.nbytes for name, array in stats.arrays.items() if stats.axes[name] == 0]
     n_targets = min(N_TARGETS, max(1, TARGET_BYTES // (n_batches * sum(dense))))
+    if state.attempts is not None:
+        n_targets = min(n_targets, state.attempts.n_targets())
     order = np.argsort(count, kind="stable")
     targets = []
     for component in order[count[order] >= IDLE].tolist():
@@ -245,14 +252,18 @@ def delete_topics(model, corpus, state, targets, bound):
         smaller = model.resized(model.n_components - 1)
         gone = [at for at in range(slot) if names[at] not in attempts.names]
         parts = _present(users, targets, gone)
-        trial, fitted = _without(smaller, corpus, state, component, parts)
+        trial, turns = _without(smaller, corpus, state, component, parts)
         found = smaller.bound(trial)
+        if found > bound and state.memo is not None:
+            fitted = _by_batch(smaller, corpus, trial, parts, turns)
+            found = smaller.bound(trial)  # of sums in another order
         if not found > bound:
             attempts.fail([component], count)
             failures += 1
             continue
         failures, accepted = 0, accepted + 1
-        trial.memo = _memory_without(state.memo, component, parts, fitted)
+        if state.memo is not None:
+            trial.memo = _memory_without(state.memo, component, parts, fitted)
         state, model, bound = trial, smaller, found
         attempts.keep(np.delete(np.arange(len(count)), component))
         visited = np.concatenate([visited, numbers])
@@ -274,39 +285,59 @@ def _present(users, targets, gone):
 
 
 def _without(smaller, corpus, state, component, parts):
-    """The state without a component but for its memory, and the groups that used it fitted anew."""
+    """The state without a component but for its memory, and the groups that used it fitted anew.
+
+    Those of all batches are fitted together: most trials fail, and then nobody asks which batch
+    they are of. What the last turn but one and the last one found of them comes along.
+    """
     learned = smaller.drop_learned(state.learned, component)
-    start = state.stats.drop(component)
-    present = {b: stats.drop(component) for b, (_, stats) in parts.items()}
-    for _ in range(N_TURNS):
-        globals_ = smaller.globals_of(state.with_components(start, learned))
-        found = {
-            b: sum_of_chunks(
-                stats
-                for stats, _ in corpus.map(
-                    smaller.local_step, globals_, state.key, chunks=corpus.cut(runs_of(numbers))
-                )
-            )
-            for b, (numbers, _) in parts.items()
-            if len(numbers)
-        }
-        for stats in present.values():
-            start.add(stats, -1.0)
-        for stats in found.values():
-            start.add(stats)
-        present = found
-    trial = state.with_components(start, learned)
+    trial = state.with_components(state.stats.drop(component), learned)
     trial.tracked = state.tracked
-    return trial, found
+    before = None
+    found = [stats.drop(component) for _, stats in parts.values()]
+    together = np.concatenate([numbers for numbers, _ in parts.values()])
+    for _ in range(N_TURNS if len(together) else 0):
+        before, found = found, [_fitted(smaller, corpus, trial, together)]
+        _exchange(trial.stats, found, before)
+    return trial, (before, found)
 
 
-def _memory_without(memo, component, parts, found):
-    """Statistics of the batches without a component, of which `found` are those fitted anew."""
-    if memo is None:
-        return None
+def _by_batch(smaller, corpus, trial, parts, turns):
+    """Statistics of each batch's groups as the last turn found them, which replace their sum."""
+    before, found = turns
+    if before is None:
+        return {}
+    _exchange(trial.stats, before, found)
+    fitted = {
+        b: _fitted(smaller, corpus, trial, numbers)
+        for b, (numbers, _) in parts.items()
+        if len(numbers)
+    }
+    _exchange(trial.stats, fitted.values(), before)
+    return fitted
+
+
+def _fitted(model, corpus, state, numbers):
+    """Statistics of the groups of these numbers under a state, which is only read."""
+    globals_, chunks = model.globals_of(state), corpus.cut(runs_of(numbers))
+    return sum_of_chunks(
+        stats for stats, _ in corpus.map(model.local_step, globals_, state.key, chunks=chunks)
+    )
+
+
+def _exchange(stats, new, old):
+    """Take some statistics away, and add others, in place."""
+    for part in old:
+        stats.add(part, -1.0)
+    for part in new:
+        stats.add(part)
+
+
+def _memory_without(memo, component, parts, fitted):
+    """Statistics of the batches without a component, of which `fitted` are those fitted anew."""
     return [
-        seen.plus(parts[b][1], -1.0).drop(component).plus(found[b])
-        if b in found
+        seen.plus(parts[b][1], -1.0).drop(component).plus(fitted[b])
+        if b in fitted
         else seen.drop(component)
         for b, seen in enumerate(memo)
     ]

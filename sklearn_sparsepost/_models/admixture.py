@@ -2,6 +2,7 @@
 
 from copy import copy
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +26,8 @@ from sklearn_sparsepost._tables import ENTRY_WORK, SparseTable
 PAIR_WORK = 16
 # Threads that index a chunk at most: each counts all words of the vocabulary.
 INDEX_THREADS = 4
+# What was indexed of chunks that somebody holds: passes meet the same ones again.
+_INDEXED = WeakKeyDictionary()
 
 
 class Items:
@@ -56,9 +59,11 @@ class Items:
     def __init__(self, chunk):
         self.indptr = chunk.indptr
         if hasattr(chunk, "indices"):
-            n_threads = min(threads_for(ENTRY_WORK * len(chunk.indices)), INDEX_THREADS)
-            found = topic_words.index_words(chunk.indices, chunk.n_features, n_threads)
-            self.words, self.local, self.ptr, self.occurrence = found
+            if chunk not in _INDEXED:
+                n_threads = min(threads_for(ENTRY_WORK * len(chunk.indices)), INDEX_THREADS)
+                found = topic_words.index_words(chunk.indices, chunk.n_features, n_threads)
+                _INDEXED[chunk] = found
+            self.words, self.local, self.ptr, self.occurrence = _INDEXED[chunk]
             self.counts, self.n_features = chunk.data, chunk.n_features
             self.weight = chunk.weight
             return
@@ -412,19 +417,29 @@ def _tracked(track, given, mass, alpha):
     n_threads = threads_for(PAIR_WORK * len(mass) * len(pairs))
     weights, prior = _pairs.mass_losses(mass, alpha, pairs, n_threads)
     loss = {"entropy": entropy, "weights": weights, "prior_gain": prior}
-    return Tracked(loss, overlap=(mass.T @ mass).astype(np.float64) if track.overlap else None)
+    return Tracked(loss, overlap=_overlap(mass, index.shape[1]) if track.overlap else None)
+
+
+def _overlap(mass, level):
+    """Products of the groups' masses of each two components, summed over groups."""
+    if not level:  # nearly all components are in all groups
+        return (mass.T @ mass).astype(np.float64)
+    return _pairs.overlaps(mass, threads_for(level * mass.size))
 
 
 def _part_of(chunk, globals_, given, mass, n_tokens, used):
     """Numbers of some of the chunk's groups, and their statistics."""
     items = given[0]
-    spans = [np.arange(items.indptr[d], items.indptr[d + 1]) for d in used]
-    held = np.concatenate(spans) if spans else np.empty(0, dtype=np.int64)
+    lengths = items.indptr[used + 1] - items.indptr[used]
+    held = np.arange(lengths.sum()) + np.repeat(
+        items.indptr[used] - (np.cumsum(lengths) - lengths), lengths
+    )
     counts, local = items.counts[held].astype(np.float64), items.local[held]
     parts = occurrence_shares(*given, held)
-    shape = len(items.ptr) - 1, len(held)
-    occurs = sp.csr_array((counts, (local, np.arange(len(held)))), shape=shape)
-    table = SparseTable.of_csr((occurs @ parts).tocsr())
+    which, row = np.unique(local, return_inverse=True)  # a few of all items
+    occurs = sp.csr_array((counts, (row, np.arange(len(held)))), shape=(len(which), len(held)))
+    shape = len(items.ptr) - 1, parts.shape[1]
+    table = SparseTable.of_csr(occurs @ parts, which.astype(np.int32), shape)
     observation, documents, alpha = globals_.observation, globals_.documents, globals_.alpha
     n_tokens = n_tokens[used]
     gains = documents.gains(alpha, mass[used], n_tokens)

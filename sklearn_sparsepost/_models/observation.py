@@ -569,11 +569,13 @@ class Observation:
         items : Items
             The items.
         resp : SparseTable
-            How often each item is expected in each component, over all groups.
+            How often each item is expected in each component, over all groups or some of them: of
+            these it may have the items alone.
 
         Returns
         -------
         arrays : dict of str to ndarray
             The arrays of :meth:`empty`.
         """
-        return self.summarise(self.prepare(items.rows), resp.to_csr().astype(np.float64))
+        rows = items.rows if len(resp.rows) == items.rows.shape[0] else items.rows[resp.rows]
+        return self.summarise(self.prepare(rows), resp.to_csr().astype(np.float64))

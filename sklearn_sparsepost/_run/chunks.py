@@ -59,6 +59,11 @@ class Chunk:
         """Number of rows."""
         return self.indptr.shape[0] - 1
 
+    @property
+    def nbytes(self):
+        """Memory in bytes."""
+        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
+
     def with_counts(self, counts):
         """Return this chunk with other counts.
 
@@ -186,7 +191,7 @@ def group_rows(X, groups):
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     if len(starts) == len(labels):
         return X, Grouping(np.append(starts, len(X)), labels, codes[starts])
-    if _is_mapped(X):
+    if is_mapped(X):
         firsts = np.unique(codes, return_index=True)[1]
         row = int(np.setdiff1d(starts, firsts)[0])
         raise ValueError(
@@ -216,7 +221,8 @@ def _codes(groups, n_rows):
     return labels, codes
 
 
-def _is_mapped(X):
+def is_mapped(X):
+    """Whether an array is in a file."""
     while X is not None and not isinstance(X, np.memmap):
         X = getattr(X, "base", None)
     return X is not None
@@ -297,8 +303,10 @@ def _pointer(lengths):
 
 
 def _sparse_chunk(X, runs, dtype, weight, numbers):
-    spans = [slice(int(X.indptr[start]), int(X.indptr[stop])) for start, stop in runs]
-    indptr = _pointer([np.diff(X.indptr[start : stop + 1]) for start, stop in runs])
+    ends = X.indptr[np.array(runs)].tolist()
+    spans = [slice(first, last) for first, last in ends]
+    indptr = np.zeros(len(numbers) + 1, dtype=np.int64)
+    np.cumsum(X.indptr[numbers + 1] - X.indptr[numbers], out=indptr[1:])
     if len(spans) == 1:  # no copy where the types fit
         indices = np.asarray(X.indices[spans[0]])
         data = np.asarray(X.data[spans[0]])

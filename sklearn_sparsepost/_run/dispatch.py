@@ -14,6 +14,7 @@ from joblib.parallel import get_active_backend
 
 from sklearn_sparsepost._run.chunks import (
     cut_batch,
+    is_mapped,
     make_chunk,
     runs_by_block,
     split_units,
@@ -29,6 +30,8 @@ from sklearn_sparsepost._run.threads import (
 
 # Chunks a worker that are handed out together: results of no more than these wait to be summed.
 CHUNKS_AHEAD = 8
+# Bytes of sparse chunks that a corpus in memory keeps once they are read: passes meet them again.
+MOST_KEPT = 2**25
 # What joblib's backends raise if a worker is no more; not all of them are installed.
 WORKER_LOST = {"TerminatedWorkerError", "BrokenProcessPool", "KilledWorker", "FutureCancelledError"}
 # And if the scheduler of its Dask backend is gone.
@@ -80,6 +83,8 @@ class Corpus:
         self.threaded = threaded
         self.n_samples = X.shape[0] if groups is None else len(groups) - 1
         self.edges = np.array([0, self.n_samples])
+        self._kept = {}
+        self._room = MOST_KEPT if sp.issparse(X) and not is_mapped(X.data) else 0
 
     @property
     def given(self):
@@ -125,7 +130,14 @@ class Corpus:
         chunk : Chunk or DenseChunk
             The units.
         """
-        return make_chunk(self.X, runs, self.dtype, self.weight, self.groups)
+        kept = self._kept.get(tuple(runs))
+        if kept is not None:
+            return kept
+        chunk = make_chunk(self.X, runs, self.dtype, self.weight, self.groups)
+        if self._room and chunk.nbytes <= self._room:
+            self._kept[tuple(runs)] = chunk
+            self._room -= chunk.nbytes
+        return chunk
 
     def plan(self):
         """Cut all units into chunks, in order.

@@ -1,15 +1,22 @@
 """First topics by Bregman k-means++, as expected counts of words in topics, without the prior."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._run.chunks import row_sums
+from sklearn_sparsepost._run.threads import map_threads, threads_for
 from sklearn_sparsepost._starts import helpers
 
 # Draws a centre, times the square of the number of documents.
 MANY_TRIALS = 256 * 20_000**2
+# What a scored document costs a look at a candidate for a centre, in multiplications or so.
+LOOK_WORK = 4
+# Bytes of scratch that a document's score of a cluster counts for: blocks stay in cache.
+COMPARED = 32
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
 
@@ -184,7 +191,8 @@ class _Gains:
         """The candidate for a centre that lowers the sum of least divergences most."""
         excess = (least[self.scored] - self.constant).astype(np.float32)
         by_falling = np.argsort(-self.most[candidates], kind="stable")
-        return best_centre(*self.static, excess, candidates[by_falling], self.most)
+        n_threads = threads_for(LOOK_WORK * len(candidates) * len(excess))
+        return best_centre(*self.static, excess, candidates[by_falling], self.most, n_threads)
 
 
 def _corpus_counts(X, weight):
@@ -242,14 +250,19 @@ def nearest(X, counts, smoothing):
     for start in range(0, len(filled), TOPIC_BLOCK):
         block = filled[start : start + TOPIC_BLOCK]
         table = _log_topics(counts[block], smoothing)
-        for rows in helpers.row_blocks(X.shape[0], 4 * len(block)):
-            score = X[rows] @ table
-            winner = score.argmax(axis=1)
-            value = score[np.arange(len(score)), winner]
-            better = np.flatnonzero(value > best[rows])
-            best[rows][better] = value[better]
-            labels[rows][better] = block[winner[better]]
+        compare = partial(_compare, X, table, block, best, labels)
+        map_threads(compare, list(helpers.row_blocks(X.shape[0], COMPARED * len(block))))
     return labels
+
+
+def _compare(X, table, block, best, labels, rows):
+    """Have some documents go to clusters of a block that are nearer than the best one so far."""
+    score = X[rows] @ table
+    winner = score.argmax(axis=1)
+    value = score[np.arange(len(score)), winner]
+    better = np.flatnonzero(value > best[rows])
+    best[rows][better] = value[better]
+    labels[rows][better] = block[winner[better]]
 
 
 def sum_of_nearest(corpus, chunks, counts, *, smoothing=0.03):
