@@ -1,6 +1,7 @@
 """Statistics of topic models: what the global step and the bound need, summed in a fixed order.
 
 * `sum_by_word`, `sum_by_word_dense`: expected counts of a chunk, after the sparse and dense step;
+* `sum_over_documents`: those of a few of its documents, and their entropy;
 * `add_counts`: them added to the table of all counts;
 * `dirichlet_bound_terms`, `dirichlet_gap_terms`: what the bound has of the topics;
 * `dirichlet_merge_gains`: what it gains by merges of these;
@@ -211,6 +212,103 @@ cdef object _compact(upper_array, stored_array, topics_array, floating[::1] coun
             memcpy(&held_topics[row_ptr[w]], &topics[upper[w]], n * sizeof(int))
             memcpy(&held_counts[row_ptr[w]], &counts[upper[w]], n * sizeof(floating))
     return row_ptr_array, held_topics_array, held_counts_array
+
+
+def sum_over_documents(
+    const indptr_t[::1] indptr,  # IN
+    const int[::1] local,  # IN
+    const floating[::1] counts,  # IN
+    const Py_ssize_t[::1] documents,  # IN
+    const int[:, ::1] index,  # IN
+    const floating[:, ::1] resp,  # IN
+    Py_ssize_t n_words,  # IN
+    int n_topics,  # IN
+):
+    """Expected counts of words in topics, of a few documents of a chunk (sparse step).
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_documents + 1,)
+        Where each document's words begin.
+    local : ndarray of shape (nnz,), int32
+        Which word each occurrence is of.
+    counts : ndarray of shape (nnz,)
+        How often it occurs.
+    documents : ndarray of shape (n_used,), intp
+        The documents.
+    index, resp : ndarray of shape (nnz, L)
+        What `_topic_documents.fit_documents` returned.
+    n_words, n_topics : int
+        Numbers of words of the chunk and of topics.
+
+    Returns
+    -------
+    words : ndarray of shape (n_held,), int32
+        The words of the documents, ascending.
+    row_ptr : ndarray of shape (n_held + 1,), int64
+    topics : ndarray of shape (n_stored,), int32
+    sums : ndarray of shape (n_stored,), float64
+        Their expected counts, as of `sum_by_word`.
+    entropy : float
+        Of the occurrences' responsibilities, each as often as it occurs.
+    """
+    cdef Py_ssize_t d, i, p, w, row, n_held = 0, base = indptr[0], L = index.shape[1]
+    cdef int j, k
+    cdef long long n = 0, first
+    cdef double x, entropy = 0
+    row_of_array = np.full(n_words, -1, dtype=np.int32)
+    cdef int[::1] row_of = row_of_array
+    for i in range(documents.shape[0]):
+        d = documents[i]
+        n_held += indptr[d + 1] - indptr[d]
+        for p in range(indptr[d] - base, indptr[d + 1] - base):
+            row_of[local[p]] = 0
+    words_array = np.flatnonzero(row_of_array == 0).astype(np.int32)
+    cdef const int[::1] words = words_array
+    for row in range(words.shape[0]):
+        row_of[words[row]] = <int>row
+    place_array = np.zeros(words.shape[0] + 1, dtype=np.int64)
+    cdef long long[::1] place = place_array
+    for i in range(documents.shape[0]):
+        d = documents[i]
+        for p in range(indptr[d] - base, indptr[d + 1] - base):
+            place[row_of[local[p]] + 1] += 1
+    begins_array = np.cumsum(place_array)
+    cdef const long long[::1] begins = begins_array
+    place_array[:] = begins_array
+    cdef Py_ssize_t[::1] order = np.empty(n_held, dtype=np.intp)
+    for i in range(documents.shape[0]):
+        d = documents[i]
+        for p in range(indptr[d] - base, indptr[d + 1] - base):
+            w = row_of[local[p]]
+            order[place[w]] = p
+            place[w] += 1
+    row_ptr_array = np.zeros(words.shape[0] + 1, dtype=np.int64)
+    topics_array = np.empty(n_held * L, dtype=np.int32)
+    sums_array = np.empty(n_held * L)
+    cdef long long[::1] row_ptr = row_ptr_array
+    cdef int[::1] topics = topics_array
+    cdef double[::1] sums = sums_array
+    cdef long long[::1] at = np.full(n_topics, -1, dtype=np.int64)
+    for row in range(words.shape[0]):
+        first = n
+        for i in range(begins[row], begins[row + 1]):
+            p = order[i]
+            for j in range(L):
+                k = index[p, j]
+                if k < 0:
+                    break
+                if at[k] < first:
+                    at[k] = n
+                    topics[n] = k
+                    sums[n] = 0
+                    n += 1
+                x = resp[p, j]
+                sums[at[k]] += x
+                if x > 0:
+                    entropy -= x * log_pos(x / counts[p])
+        row_ptr[row + 1] = n
+    return words_array, row_ptr_array, topics_array[:n].copy(), sums_array[:n].copy(), entropy
 
 
 def add_counts(

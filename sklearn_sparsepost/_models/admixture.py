@@ -17,7 +17,7 @@ from sklearn_sparsepost._models.tracking import (
     entropy_losses,
     list_entropy_losses,
 )
-from sklearn_sparsepost._run.chunks import row_sums
+from sklearn_sparsepost._run.chunks import neighbours, row_sums
 from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import ENTRY_WORK, SparseTable
@@ -429,29 +429,25 @@ def _overlap(mass, level):
 
 def _part_of(chunk, globals_, given, mass, n_tokens, used):
     """Numbers of some of the chunk's groups, and their statistics."""
-    items = given[0]
-    lengths = items.indptr[used + 1] - items.indptr[used]
-    held = np.arange(lengths.sum()) + np.repeat(
-        items.indptr[used] - (np.cumsum(lengths) - lengths), lengths
-    )
-    counts, local = items.counts[held].astype(np.float64), items.local[held]
-    parts = occurrence_shares(*given, held)
-    which, row = np.unique(local, return_inverse=True)  # a few of all items
-    occurs = sp.csr_array((counts, (row, np.arange(len(held)))), shape=(len(which), len(held)))
-    shape = len(items.ptr) - 1, parts.shape[1]
-    table = SparseTable.of_csr(occurs @ parts, which.astype(np.int32), shape)
+    items, index, resp, weight = given
+    shape = len(items.ptr) - 1, weight.shape[1]
+    if index.shape[1]:
+        where = items.indptr, items.local, items.counts, used
+        *parts, entropy = topic_stats.sum_over_documents(*where, index, resp, *shape)
+        table = SparseTable(*parts, shape)
+    else:
+        table, entropy = _dense_part(items, given, shape, used)
     observation, documents, alpha = globals_.observation, globals_.documents, globals_.alpha
     n_tokens = n_tokens[used]
     gains = documents.gains(alpha, mass[used], n_tokens)
     length = length_bound(documents.prior_mass(alpha), n_tokens)
     base = observation.item_base(items)
-    entropy = xlogy(parts.data, parts.data) @ np.repeat(counts, np.diff(parts.indptr))
     scalars = dict.fromkeys(Admixture.scalars, 0.0) | {
         "n_samples": float(len(used)),
         "n_tokens": float(n_tokens.sum()),
         "weights": float(_rise_of(alpha, mass[used]) + length.sum()),
-        "entropy": float(-entropy),
-        "base": 0.0 if base is None else float(counts @ base[local]),
+        "entropy": float(entropy),
+        "base": 0.0 if base is None else _base_of(items, base, used),
         "length_gain": gains[1],
     }
     arrays = {
@@ -460,6 +456,28 @@ def _part_of(chunk, globals_, given, mass, n_tokens, used):
         **observation.summarise_items(items, table),
     }
     return chunk.numbers[used], SuffStats(arrays, globals_.axes, scalars)
+
+
+def _occurrences_of(items, used):
+    """Where the occurrences of some groups are."""
+    ends = np.stack([items.indptr[used], items.indptr[used + 1]], axis=1)
+    return neighbours(ends - items.indptr[0])
+
+
+def _base_of(items, base, used):
+    """Sum of numbers of the items over the occurrences of some groups."""
+    held = _occurrences_of(items, used)
+    return float(items.counts[held].astype(np.float64) @ base[items.local[held]])
+
+
+def _dense_part(items, given, shape, used):
+    """Expected counts of items in some groups, and the entropy of these, after the dense step."""
+    held = _occurrences_of(items, used)
+    counts, local = items.counts[held].astype(np.float64), items.local[held]
+    parts = occurrence_shares(*given, held)
+    occurs = sp.csr_array((counts, (local, np.arange(len(held)))), shape=(shape[0], len(held)))
+    entropy = -(xlogy(parts.data, parts.data) @ np.repeat(counts, np.diff(parts.indptr)))
+    return SparseTable.of_csr((occurs @ parts).tocsr()), entropy
 
 
 def _rise_of(alpha, mass):

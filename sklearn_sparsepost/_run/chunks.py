@@ -16,6 +16,8 @@ MOST_GROWTH, ENOUGH_CHUNKS = 4, 32
 # Values and rows a chunk of a dense matrix: its statistics should cost little beside its rows.
 DENSE_CHUNK_SIZE = 1 << 19
 DENSE_CHUNK_ROWS = 1 << 13
+# Runs of fewer entries than this are read entry by entry.
+SHORT_RUN = 512
 # A batch is dealt in this many runs of neighbouring units, so that sorted corpora are mixed.
 RUNS_PER_BATCH = 64
 
@@ -249,8 +251,7 @@ def make_chunk(X, runs, dtype, weight=None, groups=None):
     chunk : Chunk or DenseChunk
         The rows, in the order of `runs`; if sparse, with sorted columns and no duplicates.
     """
-    numbers = np.concatenate([np.arange(start, stop) for start, stop in runs])
-    indptr = None
+    numbers, indptr = neighbours(np.array(runs)), None
     if groups is not None:
         indptr = _pointer([np.diff(groups[start : stop + 1]) for start, stop in runs])
         runs = [(int(groups[start]), int(groups[stop])) for start, stop in runs]
@@ -295,6 +296,24 @@ def join_chunks(chunks):
     )
 
 
+def neighbours(runs):
+    """All numbers of some runs, in their order.
+
+    Parameters
+    ----------
+    runs : ndarray of shape (n_runs, 2)
+        First and past-the-last number of each run.
+
+    Returns
+    -------
+    numbers : ndarray of shape (n_numbers,), int64
+        The numbers.
+    """
+    first, lengths = runs[:, 0].astype(np.int64), np.diff(runs).ravel()
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(first - before, lengths) + np.arange(lengths.sum())
+
+
 def _pointer(lengths):
     """Where units of given lengths, listed run by run, begin and end."""
     indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
@@ -303,13 +322,16 @@ def _pointer(lengths):
 
 
 def _sparse_chunk(X, runs, dtype, weight, numbers):
-    ends = X.indptr[np.array(runs)].tolist()
-    spans = [slice(first, last) for first, last in ends]
+    ends = X.indptr[np.array(runs)]
+    spans = [slice(first, last) for first, last in ends.tolist()]
     indptr = np.zeros(len(numbers) + 1, dtype=np.int64)
     np.cumsum(X.indptr[numbers + 1] - X.indptr[numbers], out=indptr[1:])
     if len(spans) == 1:  # no copy where the types fit
         indices = np.asarray(X.indices[spans[0]])
         data = np.asarray(X.data[spans[0]])
+    elif indptr[-1] < SHORT_RUN * len(spans):
+        held = neighbours(ends)
+        indices, data = X.indices[held], X.data[held]
     else:
         indices = np.concatenate([X.indices[span] for span in spans])
         data = np.concatenate([X.data[span] for span in spans])
@@ -419,6 +441,9 @@ def runs_by_block(runs, edges):
         The runs of each block that has some, ascending.
     """
     held = {}
+    if len(edges) == 2:  # the whole data are one block
+        whole = [run for run in runs if run[0] < run[1]]
+        return {0: whole} if whole else {}
     for start, stop in runs:
         block = int(np.searchsorted(edges, start, "right")) - 1
         while start < stop:
