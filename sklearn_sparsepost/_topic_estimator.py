@@ -12,7 +12,7 @@ from sklearn_sparsepost._base import BaseSparsePosterior, LazyAttribute, check_i
 from sklearn_sparsepost._checks import check_count, check_topics, positive_array
 from sklearn_sparsepost._models.inference import TopicTable
 from sklearn_sparsepost._models.priors import feature_prior
-from sklearn_sparsepost._run.collections import float_type, is_collection, refuse_collection
+from sklearn_sparsepost._run.collections import float_type, is_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost.metrics._heldout import complete_documents, predict_from_left
 
@@ -159,8 +159,6 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Nats a token.
         """
         check_is_fitted(self)
-        if method == "left-to-right":
-            refuse_collection(X, "method='left-to-right'", "take a sample, X[:1000].compute()")
         X, _ = self._validate_counts(X, reset=False)
         topics = check_topics(self.components_).astype(np.float64, copy=False)
         options = {"random_state": random_state, "n_jobs": self.n_jobs}

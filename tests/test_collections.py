@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -18,12 +19,14 @@ from test_failures import (
     POINTS,
     Poison,
     deadly_step,
+    once_deadly,
     once_deadly_step,
     seen,
 )
 
 from sklearn_sparsepost import SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
+from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._run import chunks as chunking
 from sklearn_sparsepost._run import cluster as cluster_module
 from sklearn_sparsepost._run.cluster import in_order
@@ -210,8 +213,59 @@ def test_scores_and_bounds(where, request):
     assert lda.score(X) != pytest.approx(lda.score(X, random_state=1), rel=1e-6)
     assert lda.perplexity(X) == pytest.approx(lda.perplexity(COUNTS))
     assert lda.bound(X) == pytest.approx(lda.bound(COUNTS))
-    with pytest.raises(ValueError, match="left-to-right.* does not take: take a sample"):
-        lda.score(X, method="left-to-right")
+
+
+LEFT = {"method": "left-to-right", "n_particles": 5}
+
+
+@pytest.mark.parametrize("name", ["LDA batch", "HDP", "alias", "pitman_yor", "process", "ctm"])
+def test_documents_are_predicted_from_left_where_they_are(name, monkeypatch):
+    monkeypatch.setattr("sklearn_sparsepost.metrics._heldout.SAMPLED_CHUNK", 100)
+    model = clone(ESTIMATORS[name]).fit(COUNTS)
+    want = model.score(COUNTS, **LEFT)
+    for X in (blocked(COUNTS, COUNT_CUTS), blocked(COUNTS, [0, 0, 7, 7, 60], known=False)):
+        assert model.score(X, **LEFT) == want
+    moved = blocked(COUNTS[np.roll(np.arange(60), 7)], COUNT_CUTS)
+    assert model.score(moved, **LEFT) != want  # draws are keyed by the row's number in all of X
+    assert model.score(X, random_state=1, **LEFT) == model.score(COUNTS, random_state=1, **LEFT)
+    assert model.perplexity(X, **LEFT) == model.perplexity(COUNTS, **LEFT)
+
+
+@pytest.mark.parametrize("where", ["threads_cluster", "process_cluster"])
+def test_a_cluster_predicts_from_left_to_the_same_bytes(where, request):
+    cluster = request.getfixturevalue(where)
+    for name in ("LDA batch", "ctm"):
+        model = clone(ESTIMATORS[name]).fit(COUNTS)
+        held = cluster.persist(blocked(COUNTS, COUNT_CUTS))
+        assert model.score(held, **LEFT) == model.score(COUNTS, **LEFT)
+
+
+@NO_SIGKILL
+def test_a_killed_worker_changes_no_prediction_from_left(tmp_path, monkeypatch, mortal_cluster):
+    deadly = tmp_path / "deadly"
+    lda = clone(ESTIMATORS["LDA batch"]).fit(COUNTS)
+    want = lda.score(COUNTS, **LEFT)
+
+    class Deadly(DirichletInference):  # here, so that it travels by value
+        left_to_right = once_deadly(str(deadly), DirichletInference.left_to_right)
+
+    found = lda._inference()
+    monkeypatch.setattr(lda, "_inference", lambda: Deadly(found.documents, found.alpha))
+    deadly.touch()
+    with mortal_cluster.as_current():
+        assert lda.score(blocked(COUNTS, COUNT_CUTS), **LEFT) == want
+    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
+
+
+def test_predictions_from_left_of_nothing_and_of_parts():
+    lda = SparseLDA(5, max_iter=1, random_state=0).fit(COUNTS)
+    with pytest.warns(UndefinedMetricWarning, match="no document has a word"):
+        assert np.isnan(lda.score(blocked(0 * COUNTS, COUNT_CUTS), **LEFT))
+    told = (
+        "block 1 of X, whose row 0 is row 13 of X: left_to_right .* row 1 of X has a count of 0.5"
+    )
+    with pytest.raises(ValueError, match=told):
+        lda.score(marked(COUNTS, 14, 0, 0.5), **LEFT)
 
 
 def counts_of(texts, vectorizer):

@@ -1,9 +1,6 @@
 """Chains over the blocks of a Dask array: the same bytes anywhere, nothing lost, little stale."""
 
-import multiprocessing
-import os
 import pickle
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from test_failures import (
     NO_SIGKILL,
     Interrupting,
     Poison,
-    die_in_a_worker,
+    once_deadly,
     seen,
 )
 
@@ -272,19 +269,6 @@ def test_seeded_topics_and_many_topics():
 def sweeps_of(name):
     """The module whose sweep of a block a model makes."""
     return ctm_blocks if name in CTMS else blocks
-
-
-def once_deadly(deadly, function):
-    """A function; the worker that finds the file, and takes it away, dies."""
-
-    def once(*args):
-        if multiprocessing.current_process().name != "MainProcess":
-            with suppress(FileNotFoundError):
-                os.rename(deadly, deadly + ".found")
-                die_in_a_worker()
-        return function(*args)
-
-    return once
 
 
 @NO_SIGKILL

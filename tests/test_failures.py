@@ -498,18 +498,22 @@ def test_workers_may_die(kind, tmp_path, monkeypatch):
     assert seen(estimator) == seen(whole)
 
 
-def once_deadly_step(deadly):
-    """The local step of topics; the worker that finds the file, and takes it away, dies."""
-    step = Admixture.local_step
+def once_deadly(deadly, function):
+    """A function; the worker that finds the file, and takes it away, dies."""
 
-    def local_step(*args, **kwargs):
+    def once(*args, **kwargs):
         if multiprocessing.current_process().name != "MainProcess":
             with suppress(FileNotFoundError):
                 os.rename(deadly, deadly + ".found")
                 die_in_a_worker()
-        return step(*args, **kwargs)
+        return function(*args, **kwargs)
 
-    return staticmethod(local_step)
+    return once
+
+
+def once_deadly_step(deadly):
+    """The local step of topics, once deadly."""
+    return staticmethod(once_deadly(deadly, Admixture.local_step))
 
 
 @pytest.fixture

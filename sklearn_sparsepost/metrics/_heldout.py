@@ -20,7 +20,7 @@ from sklearn_sparsepost._checks import (
 from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference, TopicTable
 from sklearn_sparsepost._run.chunks import split_units
-from sklearn_sparsepost._run.collections import is_collection
+from sklearn_sparsepost._run.collections import corpus_of, is_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 
 # Probability that no word of a topic falls below, so that a topic's zeros cost but do not kill.
@@ -311,7 +311,7 @@ def _completed(seen, hidden, topics, inference, n_jobs):
     """Sum of the hidden tokens' log-probabilities, and how many these are."""
     usable = (np.diff(seen.indptr) > 0) & (np.diff(hidden.indptr) > 0)
     seen, hidden = seen[usable], hidden[usable]
-    table = _table(topics, seen)
+    table = TopicTable.of_probabilities(topics, _words_and_tokens(seen)[0])
     total = 0.0
     first = 0
     for weights in Corpus(seen, np.float64, n_jobs).map(inference.weights, table):
@@ -347,7 +347,7 @@ def predict_from_left(
     ----------
     topics : ndarray of shape (n_components, n_features), float64
         Topics, checked; rows are normalised here.
-    X : csr_matrix or csr_array of shape (n_samples, n_features)
+    X : csr_matrix, csr_array or Blocks of shape (n_samples, n_features)
         Counts of words in held-out documents, checked.
     inference : object
         As `_models.inference` declares it.
@@ -360,13 +360,23 @@ def predict_from_left(
         Mean natural-log probability of a token, or log-probabilities of documents.
     """
     check_count(n_particles, "n_particles", 1)
-    X = check_tokens(X, "left_to_right", MOST_TOKENS)
+    check = partial(check_tokens, owner="left_to_right", most=MOST_TOKENS)
+    if is_collection(X):
+        corpus = corpus_of(X, np.float64, n_jobs)
+        corpus.check(check)
+        words, tokens = zip(*X.each(_words_and_tokens), strict=True)
+        used, n_tokens = np.logical_or.reduce(words), sum(tokens)
+    else:
+        corpus = Corpus(check(X), np.float64, n_jobs)
+        used, n_tokens = _words_and_tokens(corpus.X)
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     step = partial(inference.left_to_right, n_particles=n_particles)
-    chunks = [[run] for run in split_units(X.indptr, 0, X.shape[0], SAMPLED_CHUNK)]
-    table = _table(_point_topics(topics), X)
-    parts = Corpus(X, np.float64, n_jobs).map(step, table, (seed,), chunks=chunks)
-    value = np.concatenate(list(parts))
+    indptr, blocks = corpus.X.indptr, zip(corpus.edges[:-1], corpus.edges[1:], strict=True)
+    chunks = [
+        [run] for first, last in blocks for run in split_units(indptr, first, last, SAMPLED_CHUNK)
+    ]
+    table = TopicTable.of_probabilities(_point_topics(topics), used)
+    value = np.concatenate(list(corpus.map(step, table, (seed,), chunks=chunks)))
     if per_document:
         return value
     if not X.nnz:
@@ -376,7 +386,7 @@ def predict_from_left(
             stacklevel=3,  # where the score is asked for
         )
         return np.nan
-    return float(value.sum() / X.sum())
+    return float(value.sum() / n_tokens)
 
 
 def _point_topics(topics):
@@ -387,11 +397,11 @@ def _point_topics(topics):
     return topics
 
 
-def _table(topics, X):
-    """A table of known topics for the words of some documents."""
+def _words_and_tokens(X):
+    """Which words some documents have, and their number of tokens, a whole one."""
     used = np.zeros(X.shape[1], dtype=bool)
     used[X.indices] = True
-    return TopicTable.of_probabilities(topics, used)
+    return used, float(X.sum(dtype=np.float64))
 
 
 def _log_probability(hidden, weights, topics):
