@@ -90,7 +90,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> Self: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
@@ -199,7 +199,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     def logits_(self) -> NDArray[Any]: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray,
+        X: ArrayLike | spmatrix | sparray | NDArray[Any],
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...

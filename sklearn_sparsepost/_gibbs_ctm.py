@@ -323,8 +323,8 @@ class GibbsCTM(BaseSampledTopics):
             raise ValueError(f"memmap_folder={self.memmap_folder!r} is no folder")
         return super()._resolve_priors(n_features)
 
-    def _refuse_blocks(self, X, method="fit"):
-        super()._refuse_blocks(X, method)
+    def _refuse_blocks(self, X):
+        super()._refuse_blocks(X)
         if is_collection(X) and X.numblocks[0] > 1 and self.memmap_folder is not None:
             raise ValueError(
                 f"memmap_folder={self.memmap_folder!r}, but X is a Dask array: its workers hold "

@@ -17,7 +17,13 @@ from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import local_threads, settled_threads
 from sklearn_sparsepost._sampling.blocks import InBlocks, TokensInBlocks
 from sklearn_sparsepost._sampling.chain import sampled_pass
-from sklearn_sparsepost._sampling.tokens import MOST_TOKENS, Tokens, topics_under, uniform_topics
+from sklearn_sparsepost._sampling.tokens import (
+    MOST_TOKENS,
+    Tokens,
+    topics_under,
+    type_of_topics,
+    uniform_topics,
+)
 from sklearn_sparsepost._starts.topics import first_counts
 from sklearn_sparsepost._tables import PseudoCounts
 from sklearn_sparsepost._topic_estimator import BaseTopicEstimator, topic_table
@@ -69,10 +75,10 @@ class BaseSampledTopics(BaseTopicEstimator):
         X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
             Counts of words in documents. Held as tokens from then on, for `partial_fit` and
             `warm_start`: 6 bytes each, 8 with more than 65,536 topics. Of a Dask array in blocks
-            of rows the workers hold the tokens of their blocks, and the counts of words in topics
-            that a block reads are up to date but for what the other blocks change in the same
-            sweep (:ref:`chains_over_blocks`). One in a single block comes to this process, and
-            gives the bytes of the same matrix.
+            of rows the workers hold the tokens of their blocks, for as long, and the counts of
+            words in topics that a block reads are up to date but for what the other blocks change
+            in the same sweep (:ref:`chains_over_blocks`). One in a single block comes to this
+            process, and gives the bytes of the same matrix.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -103,11 +109,7 @@ class BaseSampledTopics(BaseTopicEstimator):
             self._check_whole(X, dtype)
             given, states = corpus_of(X, dtype).given, self._starts(X, dtype, goes_on)
             del X  # blocks need not be held beside their tokens
-            try:
-                self._run_passes(given, states, self._one_pass(), reached)
-            finally:
-                if isinstance(reached.best, InBlocks):
-                    reached.best.tokens.let_go()
+            self._run_passes(given, states, self._one_pass(), reached)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -120,8 +122,10 @@ class BaseSampledTopics(BaseTopicEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Counts of words in the new documents.
+        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+            Counts of words in the new documents. Blocks of a Dask array are appended to those of
+            other Dask arrays, on the same cluster, and all of them are swept side by side as by
+            :meth:`fit`. A chain has all its documents in this process, or all in blocks.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -135,14 +139,17 @@ class BaseSampledTopics(BaseTopicEstimator):
         Raises
         ------
         ValueError
-            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics; or if
-            there is no chain, since a callback restored an earlier sweep.
+            As for :meth:`fit`; or if `n_components` is not the number of the fitted topics; if
+            there is no chain, since a callback restored an earlier sweep; or if the documents
+            before are in blocks and those of `X` are not, or the other way round, or if nobody
+            holds the blocks before for this estimator, since it is a copy or was stored.
         """
         with self._whole_passes():
             first = not hasattr(self, "n_iter_")
-            self._refuse_blocks(X, "partial_fit")
+            self._refuse_blocks(X)
+            in_blocks = self._appends_blocks(X)
             X, dtype = self._validate_counts(X, reset=first)
-            X = self._copies(_one_is_here(X), sample_weight)
+            X = self._copies(X if in_blocks else _one_is_here(X), sample_weight)
             if not first:
                 self._check_goes_on()
             self._resolve_priors(X.shape[1])
@@ -155,14 +162,39 @@ class BaseSampledTopics(BaseTopicEstimator):
                 self._store(self._one_pass()(chain), whole=True)
         return self
 
-    def _refuse_blocks(self, X, method="fit"):
+    def _appends_blocks(self, X):
+        """Whether documents are appended to blocks; else they must not have more than one."""
+        kept = getattr(self, "_fit_state", None)
+        several = is_collection(X) and X.numblocks[0] > 1
+        if not isinstance(kept, InBlocks):
+            if several and kept is not None:
+                raise ValueError(
+                    f"X is a Dask array of {X.numblocks[0]} blocks, but partial_fit appends to the "
+                    "documents of a chain, and those of this one are in this process: give it "
+                    "X.compute(), or begin with an array of more than one block"
+                )
+            return several
+        if not is_collection(X):
+            raise ValueError(
+                "partial_fit appends to the documents of a chain, but those of this one are in "
+                "blocks of a Dask array: X must be one, too"
+            )
+        if kept.tokens.blocks is None:
+            raise ValueError(
+                "partial_fit appends to the documents of a chain, but those of this one were in "
+                "blocks of a Dask array, which nobody holds for a copy or a stored estimator: fit "
+                "with warm_start=True to an array of all documents"
+            )
+        return True
+
+    def _refuse_blocks(self, X):
         """Refuse more than one block of a Dask array where there is no chain over blocks."""
         if not is_collection(X) or X.numblocks[0] == 1:
             return
-        if method == "partial_fit" or self._blocks_chain_type is None:
+        if self._blocks_chain_type is None:
             refuse_collection(
                 X,
-                f"{method} of {self._without_blocks}",
+                self._without_blocks,
                 "its chain has all tokens in one process. Give it X.compute() if that fits, or a "
                 "part of X, or learn the topics by SparseLDA, whose local_step='gibbs' draws them, "
                 "too; transform and score take Dask arrays",
@@ -266,18 +298,23 @@ class BaseSampledTopics(BaseTopicEstimator):
             held[tokens.word_order()] = z
             self._store(self._chain_at(tokens, held, X, dtype, alpha, beta, seed), whole=True)
 
-    def _first_draws(self, X, dtype, topics, alpha, seed, *, goes_on):
-        """The tokens of documents and topics for them, drawn under given topics or uniformly."""
+    def _first_draws(self, X, dtype, topics, alpha, seed, *, goes_on, kept=None):
+        """The tokens of documents and topics for them, drawn under given topics or uniformly.
+
+        Those to be appended to a chain that is kept are of its slots.
+        """
         draw = partial(
             _first_topics,
             inference=self._inference(alpha),
             alpha=alpha,
             dtype=dtype,
             point=goes_on and self._has_point_topics,
+            slots=None if kept is None else kept.slots(),
         )
         if is_collection(X):
             tokens = TokensInBlocks(X, seed)
-            return tokens, tokens.first_topics(X, draw, topics, len(alpha))
+            given = (len(alpha),) if kept is None else (kept.n_components, kept.drawn)
+            return tokens, tokens.first_topics(X, draw, topics, *given)
         tokens = Tokens(X, seed)
         return tokens, draw(X, tokens, topics, seed=seed, n_jobs=self.n_jobs)
 
@@ -316,15 +353,11 @@ class BaseSampledTopics(BaseTopicEstimator):
                 "partial_fit appends to the documents of a chain, and there is none since "
                 "EarlyStopping restored an earlier sweep"
             )
-        if isinstance(kept, InBlocks):
-            raise ValueError(
-                "partial_fit appends to the documents of a chain, but those of this one are in "
-                "blocks of a Dask array: fit with warm_start=True to an array of all documents"
-            )
         alpha, beta = self._priors_to_go_on(X.shape[1])
-        seed = kept.seed + len(kept.tokens.ptr)  # streams that no other part has
-        tokens, z = self._first_draws(X, kept.dtype, self.components_, alpha, seed, goes_on=True)
-        if not len(z):
+        seed = kept.seed + kept.tokens.n_documents  # streams that no other part has
+        given = kept.dtype, self.components_, alpha, seed
+        tokens, z = self._first_draws(X, *given, goes_on=True, kept=kept)
+        if not tokens.n_tokens:
             return None
         return kept.extended(tokens, z, **self._settings(alpha, beta, X.shape[1], True))
 
@@ -349,7 +382,9 @@ def _one_is_here(X):
     return only_block(X) if is_collection(X) and len(X.parts) == 1 else X
 
 
-def _first_topics(X, tokens, topics, *, inference, alpha, dtype, point, seed=None, n_jobs=1):
+def _first_topics(
+    X, tokens, topics, *, inference, alpha, dtype, point, slots=None, seed=None, n_jobs=1
+):
     """Topics of tokens, drawn under given topics or uniformly.
 
     Parameters
@@ -368,6 +403,8 @@ def _first_topics(X, tokens, topics, *, inference, alpha, dtype, point, seed=Non
         Type to compute in.
     point : bool
         Whether topics are point estimates.
+    slots : ndarray of shape (n_components,), default=None
+        What the topics are called; by default by their numbers.
     seed : int, default=None
         Of the streams; by default the tokens' own.
     n_jobs : int, default=1
@@ -384,4 +421,5 @@ def _first_topics(X, tokens, topics, *, inference, alpha, dtype, point, seed=Non
     corpus = Corpus(X, dtype, n_jobs)
     table = topic_table(corpus, topics, inference, point=point)
     counts = corpus.map(inference.counts, table)
-    return topics_under(table, counts, tokens, alpha, seed)
+    z = topics_under(table, counts, tokens, alpha, seed)
+    return z if slots is None else slots.astype(type_of_topics(slots.max() + 1))[z]

@@ -324,8 +324,10 @@ def test_an_interrupted_fit_goes_on_to_the_same_bytes(name, monkeypatch):
     monkeypatch.setattr(sweeps_of(name), "sweep_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(cut())
-    assert estimator.n_iter_ == 2 and estimator._fit_state.tokens.blocks is None
-    estimator = pickle.loads(pickle.dumps(estimator))
+    assert estimator.n_iter_ == 2
+    if name in CTMS:  # else with the tokens that are held
+        estimator = pickle.loads(pickle.dumps(estimator))
+        assert estimator._fit_state.tokens.blocks is None
     assert seen(estimator.fit(cut())) == whole
 
 
@@ -365,7 +367,7 @@ def test_fitted_models_take_arrays_and_blocks():
     assert_array_equal(alias.transform(cut()).compute(), alias.transform(COUNTS))
     assert alias.score(cut()) == pytest.approx(alias.score(COUNTS), rel=1e-12)
     assert alias.perplexity(cut()) == pytest.approx(alias.perplexity(COUNTS), rel=1e-12)
-    with pytest.raises(ValueError, match="those of this one are in blocks of a Dask array"):
+    with pytest.raises(ValueError, match="in blocks of a Dask array: X must be one"):
         alias.partial_fit(COUNTS)
     with pytest.raises(ValueError, match="the tokens are in blocks of a Dask array"):
         TopicAssignments.from_estimator(alias)

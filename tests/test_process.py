@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from sklearn_sparsepost import AliasLDA
+from sklearn_sparsepost import AliasLDA, _sampled_topics
 from sklearn_sparsepost.datasets import make_bars
 
 STATE = [
@@ -117,7 +117,7 @@ def test_an_interrupted_fit_is_usable_and_can_be_finished(corpus, monkeypatch):
 
 
 @pytest.mark.parametrize("words", ["dirichlet", "pitman_yor"])
-def test_partial_fit_appends_documents(corpus, words):
+def test_partial_fit_appends_documents(corpus, words, monkeypatch):
     hdp = model(learn_every=1, topic_word_prior_type=words)
     for first in (0, 100, 200):
         hdp.partial_fit(corpus[first : first + 100])
@@ -126,9 +126,12 @@ def test_partial_fit_appends_documents(corpus, words):
     # Topics of new documents are those that the fitted ones are numbered by.
     chain = hdp._fit_state
     ptr, used = chain.tokens.doc_ptr, chain.used()
-    n_features = corpus.shape[1]
-    settings = hdp._settings(*hdp._priors_to_go_on(n_features), n_features, True)
-    longer = chain.extended(chain.tokens, np.zeros(len(chain.z), np.uint16), **settings)
+    monkeypatch.setattr(
+        _sampled_topics,
+        "topics_under",
+        lambda table, counts, tokens, *given: np.zeros(tokens.n_tokens, np.uint16),
+    )
+    longer = hdp._extended_chain(corpus)
     assert (longer.z[ptr[-1] :] == used[0]).all()
 
 

@@ -9,14 +9,16 @@ Topics of tokens stay with the worker that holds the block. What they change to 
 with every sweep, so that they outlive any worker.
 """
 
+from copy import copy
 from functools import reduce
+from itertools import count
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln
 
 from sklearn_sparsepost._models.documents import prior_gains
-from sklearn_sparsepost._run.blocks import derived
+from sklearn_sparsepost._run.blocks import derived, is_at_hand, joined
 from sklearn_sparsepost._run.cluster import in_tree
 from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._sampling import lda
@@ -25,13 +27,16 @@ from sklearn_sparsepost._sampling.tokens import Tokens, check_sizes, type_of_top
 
 # Topics that one byte tells apart.
 BYTE_TOPICS = 1 << 8
+# Numbers of states, none of which two sweeps of this process have: one that was given up may end
+# after the next one has begun. 0 is before the first.
+STATES = count(1)
 
 
 class HeldTokens(Tokens):
     """The tokens of a block, where it is, and their topics after the last sweeps.
 
     Tasks write `kept`, and whoever made the block anew has nothing there: so who asks for topics
-    says after which sweep.
+    says by its number of which state.
 
     Parameters
     ----------
@@ -43,7 +48,7 @@ class HeldTokens(Tokens):
     Attributes
     ----------
     kept : dict of int to ndarray
-        The topics after some sweeps; replaced, and never written to.
+        The topics of some states; replaced, and never written to.
     """
 
     def __init__(self, X, seed):
@@ -81,11 +86,19 @@ class TokensInBlocks:
         """Number of tokens."""
         return int(self.size.sum())
 
-    def let_go(self):
-        """Hold nothing on the workers any more."""
-        self.blocks = None
+    @property
+    def n_documents(self):
+        """Number of documents."""
+        return self.blocks.shape[0]
 
-    def first_topics(self, X, draw, shared, n_components):
+    def extended(self, other):
+        """These tokens and those of other documents after them."""
+        new = copy(self)
+        new.blocks, new.size = joined(self.blocks, other.blocks), self.size + other.size
+        check_sizes(new.size)
+        return new
+
+    def first_topics(self, X, draw, shared, n_components, number=0):
         """Topics of the tokens before the first sweep, block by block.
 
         Parameters
@@ -98,13 +111,16 @@ class TokensInBlocks:
             What all blocks are given.
         n_components : int
             Number of topics.
+        number : int, default=0
+            Of the state that they are of.
 
         Returns
         -------
         z : list of ndarray
             The topics, in a type as small as may be.
         """
-        tasks = [(block, (part, draw, n_components)) for block, part in enumerate(X.parts)]
+        given = draw, n_components, number
+        tasks = [(block, (part, *given)) for block, part in enumerate(X.parts)]
         return list(self.blocks.work(_first_topics, tasks, shared))
 
     def each(self, function, shared, number, z):
@@ -117,7 +133,7 @@ class TokensInBlocks:
         shared : object
             What all are given.
         number : int
-            The sweep after which topics are wanted.
+            The state whose topics are wanted.
         z : list of ndarray
             These topics, for blocks that whoever held them has lost.
 
@@ -141,9 +157,9 @@ def _sizes(tokens):
     return tokens.size
 
 
-def _first_topics(tokens, shared, block, draw, n_components):
+def _first_topics(tokens, shared, block, draw, n_components, number):
     z = draw(block, tokens, shared)
-    tokens.kept = {0: z}
+    tokens.kept = {number: z}
     return z.astype(_sent_type(n_components))
 
 
@@ -176,6 +192,7 @@ class Start:
         self.number = chain.n_passes + 1  # streams of 0 are the start's
         self.shift = chain.seed - chain.tokens.seed  # other streams than those of the tokens
         self.drawn = chain.drawn
+        self.after = next(STATES)
         self.lists = chain.counts.to_lists()
         self.size = chain.tokens.size
         self.n_topic = chain.n_topic
@@ -234,7 +251,7 @@ def sweep_block(tokens, z, start):
         n_steps=start.n_steps,
         n_threads=threads_for(lda.WORK_A_TOKEN * tokens.n_tokens),
     )
-    tokens.kept = {start.drawn: z, start.drawn + 1: new}
+    tokens.kept = {start.drawn: z, start.after: new}
     return changes_of(tokens, z, new, n_components)
 
 
@@ -327,8 +344,8 @@ class InBlocks:
     Its `tokens` are :class:`TokensInBlocks`, and its `z` are the topics block by block.
     """
 
-    drawn = 0  # sweeps of this chain, by which its topics are asked for
-    _cases = None  # after how many of them, and of their documents
+    drawn = 0  # the number of its state, by which its topics are asked for
+    _cases = None  # of which state, and of its documents
 
     @staticmethod
     def typed(z, n_components):
@@ -337,9 +354,28 @@ class InBlocks:
 
     def on(self, X):
         """This chain with its tokens held by those who hold the same data now."""
+        if is_at_hand(self.tokens.blocks, X.client):
+            return self
         new = self._copy()
-        new.tokens = TokensInBlocks(X, self.seed)
+        new.tokens, new.drawn, new._cases = TokensInBlocks(X, self.seed), 0, None
         return new
+
+    def extended(self, tokens, z, **settings):
+        """As for :class:`Chain`, with more blocks."""
+        new = self._copy()
+        new.tokens, new.z, new._cases = self.tokens.extended(tokens), [*self.z, *z], None
+        vars(new).update(settings)
+        new.recount()
+        return new
+
+    def __copy__(self):
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
+
+    def __getstate__(self):
+        # Of a pickle nobody holds the tokens.
+        return {**super().__getstate__(), "drawn": 0, "_cases": None}
 
     # ------------------------------------------------------------------ counts
 
@@ -364,9 +400,10 @@ class InBlocks:
 
     def draw_topics(self, n_steps):
         """Draw the topic of every token once, in place."""
-        self._take(self.tokens.each(sweep_block, Start(self, n_steps), self.drawn, self.z))
+        start = Start(self, n_steps)
+        self._take(self.tokens.each(sweep_block, start, self.drawn, self.z), start)
 
-    def _take(self, parts):
+    def _take(self, parts, start):
         """Take the changes that blocks have made in a sweep, in their order."""
         z = []
 
@@ -380,7 +417,7 @@ class InBlocks:
         total = in_tree(changes(), _added)
         counts = _added(self.counts.to_table(self.n_components), total)
         self._counts, self.z = ListedCounts.of_table(counts), z
-        self.drawn += 1
+        self.drawn = start.after
         self.count_topics()
 
     # ------------------------------------------------------------------ documents

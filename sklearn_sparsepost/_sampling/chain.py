@@ -110,6 +110,10 @@ class Chain:
             new.recount()
         return new
 
+    def slots(self):
+        """The topics that documents to come are drawn under; None for all, as they are."""
+        return None
+
     def extended(self, tokens, z, **settings):
         """A copy with more documents and the topics of their tokens, and settings."""
         both = Tokens.merged(self.tokens, tokens)

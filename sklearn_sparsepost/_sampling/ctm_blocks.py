@@ -79,18 +79,29 @@ def sweep_block(tokens, state, start):
         fresh=start.fresh,
         n_steps=start.n_steps,
     )
-    tokens.kept = {_held_as(start.drawn): state, _held_as(start.drawn + 1): (new, new_logits)}
+    tokens.kept = {
+        **_held_as(start.drawn, (z, logits)),
+        **_held_as(start.after, (new, new_logits)),
+    }
     return changes_of(tokens, z, new, n_components), new_logits, sums
 
 
-def _held_as(drawn):
-    """What states after so many sweeps are asked for by, which is no number of topics alone."""
+def _held_as(drawn, state):
+    """Topics of tokens by what they are asked for alone and with logits."""
+    return {drawn: state[0], _with_logits(drawn): state}
+
+
+def _with_logits(drawn):
+    """What a state with its logits is asked for by, which is no number of topics alone."""
     return -1 - drawn
 
 
-def _first_logits(tokens, z, n_components):
+def _first_logits(tokens, z, given):
+    n_components, drawn = given
     z = z.astype(type_of_topics(n_components), copy=False)
-    return ctm.first_logits(z, tokens.doc_ptr, n_components, None)
+    logits = ctm.first_logits(z, tokens.doc_ptr, n_components, None)
+    tokens.kept = _held_as(drawn, (z, logits))
+    return logits
 
 
 def _log_likelihood(tokens, state, normal):
@@ -106,18 +117,28 @@ class CTMInBlocks(InBlocks, ctm.CTMChain):
     alpha = None  # documents have logits
 
     def _first_logits(self):
-        return list(self.tokens.each(_first_logits, self.n_components, self.drawn, self.z))
+        return self._first_logits_of(self.tokens, self.z)
+
+    def _first_logits_of(self, tokens, z):
+        given = self.n_components, self.drawn
+        return list(tokens.each(_first_logits, given, self.drawn, z))
 
     def _moments(self):
         return reduce(both, (moments(part, self.normal_prior.mean) for part in self.logits))
 
     def _each(self, function, shared):
         states = list(zip(self.z, self.logits, strict=True))
-        return self.tokens.each(function, shared, _held_as(self.drawn), states)
+        return self.tokens.each(function, shared, _with_logits(self.drawn), states)
 
     def all_logits(self):
         """As for :class:`CTMChain`."""
         return np.concatenate(self.logits)
+
+    def extended(self, tokens, z, **settings):
+        """As for :class:`CTMChain`."""
+        new = super().extended(tokens, z, **settings)
+        new.logits = [*self.logits, *self._first_logits_of(tokens, z)]
+        return new
 
     def take_over(self, start):
         """As for :class:`CTMChain`."""
@@ -140,6 +161,6 @@ class CTMInBlocks(InBlocks, ctm.CTMChain):
                 sums.append(of_documents)
                 yield found
 
-        self._take(changes())
+        self._take(changes(), start)
         self.logits = logits
         self.draw_normal(in_tree(sums, both), number)

@@ -65,9 +65,13 @@ class ProcessDocuments:
         new.set_alpha()
         return new
 
+    def slots(self):
+        """As for :class:`Chain`: those in use, as the estimator has them."""
+        return self.used()
+
     def extended(self, tokens, z, **settings):
-        """A copy with more documents, their tokens' topics numbered as :meth:`used` has them."""
-        new = super().extended(tokens, self.used()[z].astype(self.z.dtype), **settings)
+        """As for :class:`Chain`."""
+        new = super().extended(tokens, z, **settings)
         new.set_alpha()
         return new
 

@@ -113,6 +113,11 @@ class Tokens:
         return len(self.word)
 
     @property
+    def n_documents(self):
+        """Number of documents."""
+        return len(self.ptr)
+
+    @property
     def doc_ptr(self):
         """Where each document's tokens begin, and where the last one's end."""
         return np.append(self.ptr[:, 0], self.n_tokens)
