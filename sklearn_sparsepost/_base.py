@@ -194,14 +194,18 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
         """A Dask array of what a method makes of the rows of another, once it is asked for."""
         check_columns(X)
         self._check_width(X.shape, reset=False)
+        sparse = self.sparse_output and n_columns is not None
+        return map_rows(X, self._sent(), method, n_columns, dtype, sparse=sparse, options=options)
+
+    def _sent(self):
+        """This estimator, fitted, as workers are sent it."""
         sent = type(self).__new__(type(self))
-        left = {"_fit_state", "_pass_ended"}
+        left = {"_fit_state", "_pass_ended", "_sklearn_output_config"}
         for name, value in vars(self).items():
             if name not in left and "callback" not in name:
                 vars(sent)[name] = value
         sent.n_jobs = 1  # blocks are worked on side by side
-        sparse = self.sparse_output and n_columns is not None
-        return map_rows(X, sent, method, n_columns, dtype, sparse=sparse, options=options)
+        return sent
 
     def _new_seeds(self, n_starts):
         """One integer for each start, that every random stream of its fit is keyed by."""

@@ -249,6 +249,25 @@ def check_values(X):
         )
 
 
+def dense_block(block, observation):
+    """A block of rows of dense data, checked."""
+    block = check_array(block, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    if len(block):
+        check_rows(block, observation)
+    return block
+
+
+def check_rows(X, observation):
+    """Refuse rows that are not what an observation model is for."""
+    if observation == "gaussian":
+        check_values(X)
+    if observation == "bernoulli":
+        other = (X != 0) & (X != 1)
+        if other.any():
+            row = int(np.flatnonzero(other.any(axis=1))[0])
+            raise ValueError(f"X must hold 0 and 1 only, row {row} holds something else")
+
+
 def weighted_rows(X, sample_weight, whole=None):
     """The rows of a matrix that weights, which are checked, do not leave out, and their weights.
 

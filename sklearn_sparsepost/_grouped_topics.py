@@ -2,6 +2,7 @@
 
 import warnings
 from copy import copy
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,14 +12,25 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from sklearn_sparsepost._base import _fit_context, _get_output_config, check_is_fitted
-from sklearn_sparsepost._checks import StrOptions, check_count, check_values, weighted_mean
+from sklearn_sparsepost._checks import (
+    StrOptions,
+    check_count,
+    check_rows,
+    dense_block,
+    weighted_mean,
+)
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.grouped import group_weights, row_predictions, row_shares
 from sklearn_sparsepost._models.mixture import as_csr
 from sklearn_sparsepost._models.priors import GAUSSIAN_PARAMETERS
+from sklearn_sparsepost._run.blocks import group_blocks, labels_by_block
 from sklearn_sparsepost._run.chunks import DenseChunk, group_rows
-from sklearn_sparsepost._run.collections import refuse_collection
-from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost._run.collections import (
+    check_columns,
+    corpus_of,
+    is_collection,
+    map_grouped,
+)
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts.rows import first_responsibilities, new_observation
@@ -86,17 +98,15 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
     def _grouped(self, X, groups, observation, *, reset=False, dtype=None):
         """The data as a corpus whose units are groups, and where rows and groups stand in it."""
-        refuse_collection(
-            X,
-            "SparseHDP of rows in groups",
-            "it takes counts of words so, or dense rows as X.compute()",
-        )
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
-        if observation == "gaussian":
-            check_values(X)
-        X, grouping = group_rows(X, groups)
+        if is_collection(X):
+            X = self._collected(X, partial(dense_block, observation=observation), reset=reset)
+            X, grouping = group_blocks(X, groups)
+        else:
+            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
+            check_rows(X, observation)
+            X, grouping = group_rows(X, groups)
         options = {"groups": grouping.indptr, "threaded": False}
-        return Corpus(X, X.dtype if dtype is None else dtype, self.n_jobs, **options), grouping
+        return corpus_of(X, X.dtype if dtype is None else dtype, self.n_jobs, **options), grouping
 
     def _check_corpus(self, X, depth=4):
         if _wants_words(self):
@@ -136,7 +146,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
     def _new_parts(self, corpus):
         """What rows look like in components to groups, and to the bound."""
-        rows = Corpus(corpus.X, corpus.dtype, corpus.n_jobs, threaded=False)
+        rows = corpus_of(corpus.X, corpus.dtype, corpus.n_jobs, threaded=False)
         observation = new_observation(self, rows, 8)
         if callable(self.observation) or self.estimation == "bayes":
             return observation, observation
@@ -173,14 +183,15 @@ class BaseGroupedTopics(BaseVariationalTopics):
             Counts of words in documents; fractions are legal. CSR is not copied unless it stores
             zeros, may be read-only or memory-mapped, and is read a batch at a time. Or rows of
             real data, which are dense, and may be memory-mapped if rows of a group are neighbours.
-            Blocks of a Dask array, of counts only, are held by its workers and worked on there
-            (:ref:`on_a_cluster`).
+            Blocks of a Dask array are held by its workers and worked on there
+            (:ref:`on_a_cluster`); of a group all rows are in one block.
         y : None
             Ignored.
         groups : array-like of shape (n_samples,), default=None
             Which group each row of real data belongs to: labels of any type that can be sorted.
             Rows that are not neighbours are brought together in a copy of `X`, for which a
-            memory-mapped `X` is too large. Documents have none.
+            memory-mapped `X` is too large. May be a Dask array, too, which comes to this process.
+            Documents have none.
 
         Returns
         -------
@@ -191,8 +202,8 @@ class BaseGroupedTopics(BaseVariationalTopics):
         ------
         ValueError
             If a parameter is out of range, a count is negative, NaN or infinite, or X is empty; if
-            groups are missing, too many or too few, not apart in a memory-mapped X, or given with
-            counts.
+            groups are missing, too many or too few, not apart in a memory-mapped X, in more than
+            one block of a Dask array, or given with counts.
         """
         return self._fit(X, groups)
 
@@ -251,7 +262,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
             return super()._new_state(model, corpus, seed)
         given = isinstance(self.init, str)
         rows, index, resp, _, share = first_responsibilities(
-            Corpus(corpus.X, corpus.dtype, corpus.n_jobs, threaded=False),
+            corpus_of(corpus.X, corpus.dtype, corpus.n_jobs, threaded=False),
             self.n_components,
             ROW_STARTS[self.init] if given else "k-means++",
             None if given else self.init,
@@ -315,6 +326,24 @@ class BaseGroupedTopics(BaseVariationalTopics):
         globals_ = self._globals(self._observation, dtype, documents, **options)
         return list(corpus.map(step, globals_, key)), grouping
 
+    def _lazily(self, X, groups, method, n_columns, dtype, *, of_groups=False, **options):
+        """A Dask array of what a method makes of rows, or of groups, once it is asked for.
+
+        Only labels are computed before.
+        """
+        check_columns(X)
+        self._check_width(X.shape, reset=False)
+        labels, grouping = labels_by_block(X, groups)
+        found = [np.unique(part) if of_groups else part for part in labels]
+        options = {"sparse": self.sparse_output and n_columns is not None, "options": options}
+        sizes = [len(part) for part in found]
+        made = map_grouped(X, labels, sizes, self._sent(), method, n_columns, dtype, **options)
+        if of_groups:
+            order = np.argsort(np.searchsorted(grouping.labels, np.concatenate(found)))
+            in_order = (np.diff(order) > 0).all()  # nothing has to move where they ascend
+            made = made if in_order else made[order]
+        return made, grouping
+
     def _globals(self, observation, dtype, documents, **options):
         """What local steps read, from the attributes."""
         with single_blas():
@@ -345,21 +374,27 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Returns
         -------
-        doc_topic : ndarray or csr_matrix of shape (n_documents, n_components)
+        doc_topic : ndarray, csr_matrix or Dask array of shape (n_documents, n_components)
             Posterior mean topic weights. A row depends on its document alone. With
             `sparse_output` the active topics only, renormalised. Of real data there is a row a
             group, in the order of ``np.unique(groups)``; in a dataframe of pandas these labels are
-            its index.
+            its index. A Dask array for a Dask array, computed when it is asked for.
         """
         check_is_fitted(self)
         if self._holds_words:
             _refuse_groups(groups)
             return super().transform(X, normalize=normalize)
-        parts, grouping = self._map_groups(group_weights, X, groups, active=self.sparse_output)
-        found = _in_order(parts, grouping.units).astype(self.topic_weights_.dtype)
-        if not normalize:
-            sizes = _in_order([np.diff(grouping.indptr)], grouping.units)
-            found = scaled_rows(found, sizes + self.doc_topic_prior_.sum())
+        dtype = self.topic_weights_.dtype
+        if is_collection(X):
+            given = X, groups, "transform", self._n_features_out, dtype
+            found, grouping = self._lazily(*given, of_groups=True, normalize=normalize)
+        else:
+            active = self.sparse_output
+            parts, grouping = self._map_groups(group_weights, X, groups, active=active)
+            found = _in_order(parts, grouping.units).astype(dtype)
+            if not normalize:
+                sizes = _in_order([np.diff(grouping.indptr)], grouping.units)
+                found = scaled_rows(found, sizes + self.doc_topic_prior_.sum())
         if _get_output_config("transform", self)["dense"] != "pandas":
             return found
         import pandas as pd  # there is none without this configuration
@@ -372,20 +407,24 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, Dask array} of shape (n_samples, n_features)
             The rows.
         groups : array-like of shape (n_samples,), default=None
             Which group each row belongs to; must be given.
 
         Returns
         -------
-        resp : ndarray or csr_matrix of shape (n_samples, n_components)
+        resp : ndarray, csr_matrix or Dask array of shape (n_samples, n_components)
             Posterior probabilities, at most `sparsity_level` of them not 0; rows sum to 1. CSR
-            with `sparse_output`.
+            with `sparse_output`. A Dask array for a Dask array, computed when it is asked for.
         """
         check_is_fitted(self)
+        dtype = self.topic_weights_.dtype
+        if is_collection(X):
+            given = X, groups, "predict_proba", self._n_features_out, dtype
+            return self._lazily(*given)[0]
         parts, grouping = self._map_groups(row_shares, X, groups)
-        parts = [sp.csr_matrix(part.astype(self.topic_weights_.dtype)) for part in parts]
+        parts = [sp.csr_matrix(part.astype(dtype)) for part in parts]
         if not self.sparse_output:
             parts = [part.toarray() for part in parts]
         return _in_order(parts, grouping.rows)
@@ -401,7 +440,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, Dask array} of shape (n_samples, n_features)
             The rows.
         groups : array-like of shape (n_samples,), default=None
             Which group each row belongs to; must be given.
@@ -410,10 +449,13 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Returns
         -------
-        log_likelihood : ndarray of shape (n_samples,)
-            In nats.
+        log_likelihood : ndarray or Dask array of shape (n_samples,)
+            In nats. A Dask array for a Dask array, computed when it is asked for.
         """
         check_is_fitted(self)
+        if is_collection(X):
+            given = X, groups, "score_samples", None, np.dtype(np.float64)
+            return self._lazily(*given, random_state=random_state)[0]
         parts, grouping = self._map_groups(row_predictions, X, groups, key=(random_state,))
         return _in_order(parts, grouping.rows)
 
@@ -470,7 +512,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
             return super().score(X, random_state=random_state, **options)
         if method != "completion":
             raise ValueError(f"method must be 'completion' for rows in groups, got {method!r}")
-        scores = self.score_samples(X, groups, random_state=random_state)
+        scores = np.asarray(self.score_samples(X, groups, random_state=random_state))
         return weighted_mean(scores, sample_weight)
 
     @available_if(_wants_words)

@@ -5,11 +5,11 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import DensityMixin
-from sklearn.utils import ClassifierTags, check_array, check_random_state
+from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sklearn_sparsepost._base import check_is_fitted
-from sklearn_sparsepost._checks import check_count, check_values, weighted_mean
+from sklearn_sparsepost._checks import check_count, check_rows, dense_block, weighted_mean
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.mixture import infer_rows, row_likelihoods
 from sklearn_sparsepost._run.collections import corpus_of, float_type, is_collection
@@ -17,25 +17,6 @@ from sklearn_sparsepost._variational import BaseVariational
 
 # Rows of responsibilities or likelihoods at a time, times components.
 BLOCK_SIZE = 1 << 20
-
-
-def _dense_block(block, observation):
-    """A block of rows of dense data, checked."""
-    block = check_array(block, dtype=[np.float64, np.float32], ensure_min_samples=0)
-    if len(block):
-        _check_rows(block, observation)
-    return block
-
-
-def _check_rows(X, observation):
-    """Refuse rows that are not what an observation model is for."""
-    if observation == "gaussian":
-        check_values(X)
-    if observation == "bernoulli":
-        other = (X != 0) & (X != 1)
-        if other.any():
-            row = int(np.flatnonzero(other.any(axis=1))[0])
-            raise ValueError(f"X must hold 0 and 1 only, row {row} holds something else")
 
 
 class BaseMixture(DensityMixin, BaseVariational):
@@ -55,10 +36,10 @@ class BaseMixture(DensityMixin, BaseVariational):
         if observation == "multinomial":
             return self._validate_counts(X, reset=reset, dtype=dtype)
         if is_collection(X):
-            X = self._collected(X, partial(_dense_block, observation=observation), reset=reset)
+            X = self._collected(X, partial(dense_block, observation=observation), reset=reset)
         else:
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
-            _check_rows(X, observation)
+            check_rows(X, observation)
         return X, X.dtype
 
     def _corpus(self, X, dtype, sample_weight=None):

@@ -24,7 +24,7 @@ from test_failures import (
     seen,
 )
 
-from sklearn_sparsepost import SparseHDP, SparseLDA, SparseMixture
+from sklearn_sparsepost import SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._run import chunks as chunking
@@ -455,12 +455,6 @@ def test_chains_say_what_to_do_instead(method):
         getattr(estimator, method)(X)
     estimator.fit(COUNTS)
     np.testing.assert_array_equal(estimator.transform(X).compute(), estimator.transform(COUNTS))
-
-
-def test_groups_say_what_to_do_instead():
-    hdp = SparseHDP(3, observation="gaussian")
-    with pytest.raises(ValueError, match="rows in groups does not take"):
-        hdp.fit(data_of("mixture"), groups=np.zeros(120))
 
 
 def test_fitted_models_keep_nothing_of_a_cluster(threads_cluster):

@@ -2,7 +2,15 @@
 
 from copy import copy
 
-from sklearn_sparsepost._run.collections import Blocks, _told_of_lost_cluster
+import numpy as np
+
+from sklearn_sparsepost._run.chunks import Grouping, codes_of, runs_of
+from sklearn_sparsepost._run.collections import (
+    Blocks,
+    _client_of,
+    _told_of_lost_cluster,
+    is_collection,
+)
 
 
 def derived(X, function, given):
@@ -76,3 +84,115 @@ def only_block(X):
 
 def _itself(part, shared):
     return part
+
+
+def group_blocks(X, groups):
+    """Bring the rows of each group together, in every block where it is.
+
+    Parameters
+    ----------
+    X : Blocks
+        Dense rows.
+    groups : array-like or Dask array of shape (n_rows,)
+        A label for each row.
+
+    Returns
+    -------
+    X : Blocks
+        The same blocks where the rows of each group are neighbours, else copies, group by group.
+    grouping : Grouping
+        Where these are.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`group_rows`; or if a group has rows of two blocks.
+    """
+    if is_collection(groups):
+        groups = np.concatenate(_brought(groups))
+    grouping, orders = _group_runs(groups, X.edges)
+    if grouping.rows is not None:
+        X = derived(X, _in_order, [(order,) for order in orders])
+    return X, grouping
+
+
+def labels_by_block(X, groups):
+    """The labels of the rows of each block of a Dask array that is not computed yet.
+
+    Parameters
+    ----------
+    X : dask.array.Array of shape (n_rows, n_features)
+        The rows.
+    groups : array-like or Dask array of shape (n_rows,)
+        A label for each row.
+
+    Returns
+    -------
+    parts : list of ndarray
+        The labels.
+    grouping : Grouping
+        Where rows and groups stand if those of each block are brought together.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`group_blocks`; or if nobody knows where the blocks begin.
+    """
+    sizes, parts = np.array(X.chunks[0], dtype=float), None
+    if is_collection(groups):
+        parts = _brought(groups)
+        groups = np.concatenate(parts)
+    if np.isnan(sizes).any():
+        if parts is None or len(parts) != len(sizes):
+            raise ValueError(
+                "X is a Dask array whose numbers of rows are unknown: have them counted by "
+                "X.compute_chunk_sizes(), or give groups as a Dask array in the same blocks"
+            )
+        sizes = np.array([len(part) for part in parts])
+    edges = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    grouping, _ = _group_runs(groups, edges)
+    return np.split(np.asarray(groups), edges[1:-1]), grouping
+
+
+def _brought(groups):
+    """The blocks of a Dask array of labels, in this process."""
+    import dask
+
+    parts = list(groups.to_delayed().ravel())
+    with _told_of_lost_cluster():
+        client = _client_of(groups)
+        return (
+            list(dask.compute(*parts)) if client is None else client.gather(client.compute(parts))
+        )
+
+
+def _group_runs(groups, edges):
+    """The grouping of rows in blocks, and the order that they have in each, or None."""
+    labels, codes = codes_of(groups, int(edges[-1]))
+    home = np.full(len(labels), -1)
+    found = []
+    for block, (first, last) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        indptr, units, order = runs_of(codes[first:last])
+        if (home[units] >= 0).any():
+            unit = units[np.argmax(home[units] >= 0)]
+            [label] = labels[unit : unit + 1].tolist()
+            raise ValueError(
+                f"group {label!r} has rows in blocks {home[unit]} and {block} of X, "
+                "but those of a group must be in one block of a Dask array: rechunk X where "
+                "groups end"
+            )
+        home[units] = block
+        found.append((first + indptr[:-1], units, order))
+    starts, units, orders = zip(*found, strict=True)
+    rows = None
+    if any(order is not None for order in orders):
+        rows = np.arange(edges[-1])
+        for first, order in zip(edges[:-1], orders, strict=True):
+            if order is not None:
+                rows[first : first + len(order)] = first + order
+    indptr = np.append(np.concatenate(starts), edges[-1])
+    return Grouping(indptr, labels, np.concatenate(units), rows), orders
+
+
+def _in_order(block, order):
+    return block if order is None else block[order]

@@ -184,29 +184,54 @@ def group_rows(X, groups):
     ValueError
         If groups are missing, of another length or no labels, or need a copy of a map.
     """
-    if groups is None:
-        raise ValueError(
-            "groups is missing: real data have mixed membership in groups of rows, give one label "
-            "a row"
-        )
-    labels, codes = _codes(groups, len(X))
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    if len(starts) == len(labels):
-        return X, Grouping(np.append(starts, len(X)), labels, codes[starts])
+    labels, codes = codes_of(groups, len(X))
+    indptr, units, order = runs_of(codes)
+    if order is None:
+        return X, Grouping(indptr, labels, units)
     if is_mapped(X):
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
         firsts = np.unique(codes, return_index=True)[1]
         row = int(np.setdiff1d(starts, firsts)[0])
         raise ValueError(
             f"row {row} of X belongs to a group that ended before, but rows of a memory-mapped X "
             "stay where they are: sort them by group"
         )
+    return X[order], Grouping(indptr, labels, units, order)
+
+
+def runs_of(codes):
+    """Bring rows of the same code together, where they are not.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,)
+        Of which group each row is.
+
+    Returns
+    -------
+    indptr : ndarray of shape (n_groups + 1,), int64
+        Where each group begins then.
+    units : ndarray of shape (n_groups,)
+        The code of each.
+    order : ndarray of shape (n_rows,) or None
+        Which row each row is then; None for the same.
+    """
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    distinct = np.unique(codes)
+    if len(starts) == len(distinct):
+        return np.append(starts, len(codes)), codes[starts], None
     order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(len(labels) + 1))
-    return X[order], Grouping(starts, labels, np.arange(len(labels)), order)
+    starts = np.searchsorted(codes[order], distinct)
+    return np.append(starts, len(codes)), distinct, order
 
 
-def _codes(groups, n_rows):
+def codes_of(groups, n_rows):
     """The distinct labels, sorted, and for each row which it has."""
+    if groups is None:
+        raise ValueError(
+            "groups is missing: real data have mixed membership in groups of rows, give one label "
+            "a row"
+        )
     groups = np.asarray(groups)
     if groups.shape != (n_rows,):
         raise ValueError(
@@ -275,7 +300,7 @@ def join_chunks(chunks):
     Returns
     -------
     chunk : Chunk or DenseChunk
-        Their rows, in this order; groups of dense rows are forgotten.
+        Their rows, in this order.
     """
     first = chunks[0]
     if len(chunks) == 1:
@@ -285,7 +310,10 @@ def join_chunks(chunks):
     if first.weight is not None:
         weight = np.concatenate([chunk.weight for chunk in chunks])
     if isinstance(first, DenseChunk):
-        return DenseChunk(np.concatenate([chunk.rows for chunk in chunks]), weight, numbers)
+        rows, indptr = np.concatenate([chunk.rows for chunk in chunks]), None
+        if first.indptr is not None:
+            indptr = _pointer([np.diff(chunk.indptr) for chunk in chunks])
+        return DenseChunk(rows, weight, numbers, indptr)
     return Chunk(
         _pointer([np.diff(chunk.indptr) for chunk in chunks]),
         np.concatenate([chunk.indices for chunk in chunks]),

@@ -379,9 +379,15 @@ def _join_visits(total, first, second):
     return total([first[0], second[0]], apart=True), first[1] + second[1]
 
 
-def _read(part, first, runs, dtype, weight):
-    """Read a chunk from a block whose first row has a number; weights are of the chunk's rows."""
-    chunk = make_chunk(part, [(start - first, stop - first) for start, stop in runs], dtype)
+def _read(part, first, runs, dtype, weight, groups):
+    """Read a chunk from a block whose first row has a number; weights are of the chunk's rows.
+
+    Where there are groups, these are what runs are of, and they begin at these rows of the block,
+    the first of the first run and those after it.
+    """
+    first = first if groups is None else runs[0][0]
+    runs = [(start - first, stop - first) for start, stop in runs]
+    chunk = make_chunk(part, runs, dtype, groups=groups)
     chunk.numbers += first
     chunk.weight = weight
     return chunk
@@ -398,13 +404,14 @@ class BlockCorpus(Corpus):
     ----------
     X : Blocks
         The data.
-    dtype, n_jobs, weight, threaded
-        As for :class:`Corpus`; on a cluster every worker is used, whatever `n_jobs` says.
+    dtype, n_jobs, weight, groups, threaded
+        As for :class:`Corpus`; on a cluster every worker is used, whatever `n_jobs` says. No group
+        has rows of two blocks.
     """
 
-    def __init__(self, X, dtype, n_jobs=None, *, weight=None, threaded=True):
-        super().__init__(X, dtype, n_jobs, weight=weight, threaded=threaded)
-        self.edges = X.edges
+    def __init__(self, X, dtype, n_jobs=None, **options):
+        super().__init__(X, dtype, n_jobs, **options)
+        self.edges = X.edges if self.groups is None else np.searchsorted(self.groups, X.edges)
 
     @property
     def given(self):
@@ -420,15 +427,17 @@ class BlockCorpus(Corpus):
     def chunk(self, runs):
         tasks = []
         for block, held in runs_by_block(runs, self.edges).items():
-            tasks.append((block, (int(self.edges[block]), self._what(held))))
+            tasks.append((block, (int(self.edges[block]), self._what(block, held))))
         return join_chunks(list(self.X.work(_read_on, tasks, None)))
 
-    def _what(self, runs):
+    def _what(self, block, runs):
         """What to read of a block."""
-        weight = self.weight
+        weight, groups = self.weight, self.groups
         if weight is not None:
             weight = np.concatenate([weight[start:stop] for start, stop in runs])
-        return runs, self.dtype, weight
+        if groups is not None:
+            groups = groups[runs[0][0] : runs[-1][1] + 1] - groups[self.edges[block]]
+        return runs, self.dtype, weight, groups
 
     def map(self, step, globals_, key=None, *, chunks=None, starts=None):
         if self.X.client is None:
@@ -440,7 +449,7 @@ class BlockCorpus(Corpus):
         for runs, start in zip(chunks, starts, strict=True):
             [(block, held)] = runs_by_block(runs, self.edges).items()
             first = int(self.edges[block])
-            tasks.append((block, (step, first, self._what(held), key, start)))
+            tasks.append((block, (step, first, self._what(block, held), key, start)))
         yield from self.X.work(_step_on, tasks, globals_)
 
     def visit(self, step, globals_, key=None, *, total, chunks=None, starts=None):
@@ -452,7 +461,7 @@ class BlockCorpus(Corpus):
         held = {}
         for runs, start in zip(chunks, starts, strict=True):
             [(block, own)] = runs_by_block(runs, self.edges).items()
-            held.setdefault(block, []).append((self._what(own), start))
+            held.setdefault(block, []).append((self._what(block, own), start))
         tasks = []
         for block, found in held.items():
             reads, own = zip(*found, strict=True)
@@ -489,13 +498,49 @@ def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):
     """
     import dask
 
-    held = dask.delayed(model, traverse=False)
-    none = np.empty((0,) if n_columns is None else (0, n_columns), dtype)
-    none = sp.csr_matrix(none) if sparse else none
+    held, none = dask.delayed(model, traverse=False), _of_no_rows(n_columns, dtype, sparse)
     shape = {"chunks": (X.chunks[0],), "drop_axis": 1}
     if n_columns is not None:
         shape = {"chunks": (X.chunks[0], (n_columns,))}
     return X.map_blocks(_used, held, method, options or {}, none, dtype=dtype, meta=none, **shape)
+
+
+def _of_no_rows(n_columns, dtype, sparse):
+    none = np.empty((0,) if n_columns is None else (0, n_columns), dtype)
+    return sp.csr_matrix(none) if sparse else none
+
+
+def map_grouped(X, labels, sizes, model, method, n_columns, dtype, *, sparse=False, options=None):
+    """As :func:`map_rows`, of rows that are in groups.
+
+    Parameters
+    ----------
+    X : dask.array.Array of shape (n_samples, n_features)
+        The data.
+    labels : list of ndarray
+        For each block the labels of its rows; no label is in two.
+    sizes : list of int
+        For each block how many rows its result has.
+    model, method, n_columns, dtype, sparse, options
+        As for :func:`map_rows`; the method is given `groups` besides.
+
+    Returns
+    -------
+    found : dask.array.Array of shape (sum(sizes),) or (sum(sizes), n_columns)
+        The result, block by block.
+    """
+    import dask
+    import dask.array as da
+
+    held, none = dask.delayed(model, traverse=False), _of_no_rows(n_columns, dtype, sparse)
+    used, parts = dask.delayed(_used), []
+    blocks = zip(X.to_delayed().ravel(), labels, sizes, strict=True)
+    for number, (block, groups, size) in enumerate(blocks):
+        given = {**(options or {}), "groups": dask.delayed(groups, traverse=False)}
+        found = used(block, held, method, given, none, block_id=(number,))
+        shape = (size,) if n_columns is None else (size, n_columns)
+        parts.append(da.from_delayed(found, shape, dtype, meta=none))
+    return da.concatenate(parts)
 
 
 def _used(block, model, method, options, none, block_id=None):
