@@ -1,9 +1,9 @@
 """
-============================================
+===========================================
 Grid search over K, L and the learning rate
-============================================
+===========================================
 
-Which number of topics, which sparsity level, which decay of the step size? The ``score`` of
+Which number of topics, which sparsity level, which step size? The ``score`` of
 :class:`~sklearn_sparsepost.SparseLDA` is a prediction of held-out words, per word. It depends
 neither on the size of the data nor on L, so that scikit-learn's ``GridSearchCV`` compares what is
 comparable and can be used as it is.
@@ -11,6 +11,7 @@ comparable and can be used as it is.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, KFold
 
@@ -24,104 +25,108 @@ vectorizer = CountVectorizer(
 X = vectorizer.fit_transform(corpus.data)
 
 # %%
-# Online learning is the method that has a learning rate: the step t has the size
-# ``(learning_offset + t) ** -learning_decay``, and with a larger decay later batches count less.
-# With few passes over few batches that matters. The documents are sorted by library, so that the
-# folds must be shuffled. Fits side by side use the cores better than threads within small fits:
-# hence ``n_jobs`` of the search, which leaves each fit one core.
+# First the step, at a guess of K and L
+# -------------------------------------
 #
-# A best value at the end of its list has not been found yet: the numbers of topics go on until the
-# score falls again. A second search would look between the best and its neighbours. The decays
-# begin next to 0.5, below which online learning need not converge: beyond that end there is nothing
-# to find.
+# Online learning is the method that has a learning rate: the step t has the size
+# ``(learning_offset + t) ** -learning_decay``. With a larger decay later batches count less, with a
+# larger offset the first ones do. With few passes over few batches that matters. Both shape the
+# same curve, so that they are searched over together: of one alone the best value depends on the
+# other, and with a large offset it would be the least decay that there is.
+#
+# The documents are sorted by library, so that the folds must be shuffled. Fits side by side use the
+# cores better than threads within small fits: hence ``n_jobs`` of the search, which leaves each fit
+# one core.
 
-grid = {
-    "n_components": [50, 200, 800],
-    "sparsity_level": [1, 4, 16],
-    "learning_decay": [0.55, 0.7, 0.9],
-}
+
+def search(estimator, grid):
+    """Search a grid of two parameters, and print the best three points."""
+    found = GridSearchCV(
+        estimator,
+        grid,
+        cv=KFold(2, shuffle=True, random_state=0),
+        refit=False,
+        n_jobs=-1,
+    ).fit(X)
+    results = found.cv_results_
+    print("score (nats)  fit (s)  parameters")
+    for i in np.argsort(results["rank_test_score"])[:3]:
+        print(
+            f"{results['mean_test_score'][i]:12.3f}"
+            f"{results['mean_fit_time'][i]:9.2f}  {results['params'][i]}"
+        )
+    at_the_edge = [
+        name
+        for name, values in grid.items()
+        if found.best_params_[name] in (values[0], values[-1])
+    ]
+    print(f"best values at the edge of their list: {at_the_edge or 'none'}\n")
+    return found
+
+
 lda = SparseLDA(
+    n_components=200,
+    sparsity_level=4,
     learning_method="online",
     batch_size=256,
     max_iter=4,
     evaluate_every=0,
     random_state=0,
 )
-search = GridSearchCV(
-    lda,
-    grid,
-    cv=KFold(2, shuffle=True, random_state=0),
-    refit=False,
-    n_jobs=-1,
-)
-search.fit(X)
-
-results = search.cv_results_
-best_k = search.best_params_["n_components"]
-print(f"best with {best_k} topics of {grid['n_components']}\n")
-print("score (nats)  fit (s)  n_components  sparsity_level  learning_decay")
-for i in np.argsort(results["rank_test_score"])[:5]:
-    params = results["params"][i]
-    print(
-        f"{results['mean_test_score'][i]:12.3f}"
-        f"{results['mean_fit_time'][i]:9.2f}"
-        f"{params['n_components']:14}{params['sparsity_level']:16}"
-        f"{params['learning_decay']:16}"
-    )
+steps = {"learning_decay": [0.55, 0.7, 0.9], "learning_offset": [1, 4, 16]}
+of_steps = search(lda, steps)
 
 # %%
-# The search sorts the parameters by name, the last one varying fastest, so that its results are a
-# block of decay x K x L. A heat map for each decay: colour is the score, and below it is the mean
-# time of a fit.
+# Then K and L, with that step
+# ----------------------------
+#
+# A best value at the end of its list has not been found yet: go on until the score falls again. If
+# this search ends at the K and L that the first one had guessed, another round would change
+# nothing. If it does not, search for the step again.
 
-shape = tuple(len(grid[name]) for name in sorted(grid))
-score = np.reshape(results["mean_test_score"], shape)
-seconds = np.reshape(results["mean_fit_time"], shape)
-best = np.unravel_index(score.argmax(), shape)
+sizes = {"n_components": [50, 200, 800], "sparsity_level": [1, 4, 16]}
+of_sizes = search(clone(lda).set_params(**of_steps.best_params_), sizes)
 
-fig, axes = plt.subplots(
-    1, 3, figsize=(13, 4.2), layout="constrained", sharey=True
-)
-for d, (ax, decay) in enumerate(
-    zip(axes, grid["learning_decay"], strict=True)
-):
-    image = ax.imshow(
-        score[d],
-        cmap="cividis",
-        vmin=score.min(),
-        vmax=score.max(),
-        aspect="auto",
-    )
-    for k, level in np.ndindex(score[d].shape):
-        value = score[d, k, level]
-        dark = image.norm(value) < 0.55
-        colour = "white" if dark else "black"
-        weight = "bold" if (d, k, level) == best else "normal"
-        ax.text(
-            level,
-            k - 0.08,
-            f"{value:.3f}",
-            ha="center",
-            color=colour,
-            weight=weight,
-        )
-        ax.text(
-            level,
-            k + 0.2,
-            f"{seconds[d, k, level]:.2f} s",
-            ha="center",
-            color=colour,
-            fontsize=8.5,
-        )
-    ax.set_title(f"learning_decay = {decay}", fontsize=11.5)
-    ax.set_xticks(range(len(grid["sparsity_level"])), grid["sparsity_level"])
-    ax.set_yticks(range(len(grid["n_components"])), grid["n_components"])
-    ax.set_xlabel("sparsity_level, L")
+# %%
+# Colour is the score, and below it is the mean time of a fit. Neighbours of the best are close to
+# it: what is a few thousandths of a nat apart may change places with another split. A smaller
+# model is then as good a choice.
+
+
+def heat_map(ax, found, grid):
+    """Draw the scores of a grid of two parameters."""
+    rows, columns = sorted(grid)  # as the search sorts them, the last fastest
+    shape = len(grid[rows]), len(grid[columns])
+    score = np.reshape(found.cv_results_["mean_test_score"], shape)
+    seconds = np.reshape(found.cv_results_["mean_fit_time"], shape)
+    image = ax.imshow(score, cmap="cividis", aspect="auto")
+    for at in np.ndindex(shape):
+        style = {
+            "ha": "center",
+            "color": "white" if image.norm(score[at]) < 0.55 else "black",
+        }
+        bold = "bold" if score[at] == score.max() else "normal"
+        x, y = at[1], at[0]
+        ax.text(x, y - 0.05, f"{score[at]:.3f}", weight=bold, **style)
+        ax.text(x, y + 0.2, f"{seconds[at]:.2f} s", fontsize=8.5, **style)
+    ax.set_xticks(range(shape[1]), grid[columns])
+    ax.set_yticks(range(shape[0]), grid[rows])
+    ax.set(xlabel=columns, ylabel=rows)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-axes[0].set_ylabel("n_components, K")
-fig.suptitle(f"{best_k} topics are best, fewer and more are worse")
-fig.colorbar(
-    image, ax=axes, label="held-out score (nats a word)", pad=0.015
-).outline.set_visible(False)
+    ax.figure.colorbar(image, ax=ax, pad=0.02).outline.set_visible(False)
+
+
+fig, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
+heat_map(axes[0], of_steps, steps)
+axes[0].set_title(
+    f"first: {lda.n_components} topics, L = {lda.sparsity_level}", fontsize=11
+)
+heat_map(axes[1], of_sizes, sizes)
+best = of_steps.best_params_
+axes[1].set_title(
+    f"then: decay {best['learning_decay']}, offset {best['learning_offset']}",
+    fontsize=11,
+)
+fig.suptitle("Held-out score in nats a word: bold is best, higher is better")
 plt.show()
