@@ -5,6 +5,7 @@ particular processors; SPARSEPOST_NO_OPENMP=1 builds without OpenMP.
 """
 
 import copy
+import email
 import hashlib
 import os
 import platform
@@ -215,6 +216,24 @@ class BuildExt(build_ext):
             made_of.write_text(digest)
 
 
+def addresses(environ, packed=Path("PKG-INFO")):
+    """Where the project lives, as its own workflows know, or the sdist that they made; else {}."""
+    if packed.exists():
+        found = email.message_from_string(packed.read_text(encoding="utf-8"))
+        return dict(line.split(", ", 1) for line in found.get_all("Project-URL") or [])
+    repository = environ.get("GITHUB_REPOSITORY")
+    if not repository:
+        return {}
+    owner, name = repository.split("/")
+    home = f"{environ['GITHUB_SERVER_URL']}/{repository}"
+    return {
+        "Documentation": f"https://{owner.lower()}.github.io/{name}",  # where docs.yml puts it
+        "Source": home,
+        "Issues": f"{home}/issues",
+        "Changelog": f"{home}/blob/main/CHANGELOG.md",
+    }
+
+
 # Cython translates in processes, which may begin with this file: always, from Python 3.14 on.
 if __name__ == "__main__":
     translated = cythonize(
@@ -231,4 +250,8 @@ if __name__ == "__main__":
             "freethreading_compatible": False,
         },
     )
-    setup(ext_modules=translated + variants(translated), cmdclass={"build_ext": BuildExt})
+    setup(
+        ext_modules=translated + variants(translated),
+        cmdclass={"build_ext": BuildExt},
+        project_urls=addresses(os.environ),
+    )

@@ -120,6 +120,18 @@ def test_processes_that_begin_with_setup_build_nothing(of_setup):
     assert of_setup["extensions"]()
 
 
+def test_addresses_are_those_of_the_repository_that_builds(of_setup, tmp_path):
+    addresses, packed = of_setup["addresses"], tmp_path / "PKG-INFO"
+    assert addresses({}, packed) == {}
+    known = {"GITHUB_REPOSITORY": "Some-One/name", "GITHUB_SERVER_URL": "https://github.com"}
+    found = addresses(known, packed)
+    assert found["Documentation"] == "https://some-one.github.io/name"
+    assert found["Source"] == "https://github.com/Some-One/name"
+    lines = "".join(f"Project-URL: {name}, {url}\n" for name, url in found.items())
+    packed.write_text(f"Metadata-Version: 2.4\nName: sklearn-sparsepost\n{lines}\nText.\n")
+    assert addresses({}, packed) == found
+
+
 @pytest.mark.parametrize("refused", ["-fsplit-loops", "-fno-such-flag"])
 def test_flags_that_clang_does_not_know_are_left_out_there(refused, of_setup):
     class Compiler:
