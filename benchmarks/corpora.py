@@ -92,8 +92,9 @@ def load(name, split=0):
 
 
 def words(name):
-    """The words of a corpus, `<folder>/<name>/vocab.txt`, one a line."""
-    return (places.folder_of(name) / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    """The words of a corpus, `<folder>/<name>/vocab.txt`, one a line; None if it is not there."""
+    path = places.folder_of(name) / "vocab.txt"
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else None
 
 
 def _photographs(part):

@@ -33,10 +33,11 @@ N_DOCUMENTS["arxiv300k"] = 300_000
 
 
 def count(texts, **options):
-    """Counts of the words of texts, those of a single document or of every second one left out."""
+    """Counts of the words of texts, rare and very frequent ones left out, and the words."""
     options = {"stop_words": "english", "token_pattern": "[a-z]{3,}", "min_df": 5, **options}
-    X = CountVectorizer(max_df=0.5, **options).fit_transform(texts)
-    return X[X.getnnz(axis=1) > 0].astype(np.int32)
+    vectorizer = CountVectorizer(max_df=0.5, **options)
+    X = vectorizer.fit_transform(texts)
+    return X[X.getnnz(axis=1) > 0].astype(np.int32), vectorizer.get_feature_names_out()
 
 
 def newsgroups():
@@ -76,9 +77,9 @@ def read_docword(file):
 
 
 def bag_of_words(name):
-    """A corpus of UCI."""
+    """A corpus of UCI; its words are in a file of their own, and nothing here asks for them."""
     with urllib.request.urlopen(UCI.format(name)) as answer:
-        return read_docword(gzip.GzipFile(fileobj=io.BytesIO(answer.read())))
+        return read_docword(gzip.GzipFile(fileobj=io.BytesIO(answer.read()))), None
 
 
 def from_docstrings(n_documents, seed=0):
@@ -95,10 +96,12 @@ def from_docstrings(n_documents, seed=0):
     -------
     X : csr_matrix of shape (n_documents, n_words), int32
         Their counts.
+    words : ndarray of shape (n_words,)
+        The words.
     """
     from sklearn_sparsepost.datasets import load_docstrings
 
-    X = count(load_docstrings().data)
+    X, words = count(load_docstrings().data)
     rng = np.random.default_rng(seed)
     halves = []
     for _ in range(2):
@@ -107,7 +110,7 @@ def from_docstrings(n_documents, seed=0):
         halves.append(half)
     found = sp.csr_matrix(halves[0] + halves[1])
     found.eliminate_zeros()
-    return found[found.getnnz(axis=1) > 0]
+    return found[found.getnnz(axis=1) > 0], words
 
 
 MAKERS = {
@@ -171,12 +174,16 @@ def make(name, stand_in=False):
             (folder / part).mkdir(exist_ok=True)
         (own_photographs if stand_in else photographs)(folder)
         source = "scikit-learn's sample images" if stand_in else BERKELEY
-    elif stand_in or name not in MAKERS:
-        sp.save_npz(folder / "X.npz", from_docstrings(N_DOCUMENTS[name]))
-        source = "half of the words of two docstrings a document: a stand-in"
     else:
-        sp.save_npz(folder / "X.npz", MAKERS[name]())
+        own = stand_in or name not in MAKERS
+        X, words = from_docstrings(N_DOCUMENTS[name]) if own else MAKERS[name]()
+        if words is not None:
+            text = "".join(f"{word}\n" for word in words)
+            (folder / "vocab.txt").write_text(text, encoding="utf-8")
+        sp.save_npz(folder / "X.npz", X)
         source = "sklearn.datasets" if name == "newsgroups20" else UCI.format(name)
+        if own:
+            source = "half of the words of two docstrings a document: a stand-in"
     (folder / "SOURCE.txt").write_text(f"{name}: {source}\n", encoding="utf-8")
     return source
 

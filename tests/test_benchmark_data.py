@@ -40,6 +40,9 @@ def test_stand_ins_are_made_loaded_and_judged(modules, tmp_path, monkeypatch):
     words = np.asarray(train.sum(axis=0), dtype=float)
     judge = corpora.judge()
     assert judge.score(words + 0.1, test) > judge.score(np.ones_like(words), test)
+    assert len(corpora.words("kos")) == train.shape[1]
+    (tmp_path / "kos/vocab.txt").unlink()
+    assert corpora.words("kos") is None
     again = corpora.load("kos")[1]
     assert (again != test).nnz == 0
 
@@ -89,3 +92,12 @@ def test_what_cannot_be_made_is_said(modules, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         prepare.main()
     assert "no corpus 'koss'" in capsys.readouterr().err
+
+
+def test_every_file_and_experiment_is_in_the_readme():
+    told = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    assert not [path.name for path in BENCHMARKS.glob("*.py") if f"`{path.name}`" not in told]
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "--list"]
+    keys = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    experiments = {key.split("/")[0].split(",")[0] for key in keys}
+    assert not {name for name in experiments if f"`{name}`" not in told}

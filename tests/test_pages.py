@@ -114,6 +114,28 @@ def test_code_of_the_gallery_is_as_wide_as_its_pages(path):
     assert not long
 
 
+@pytest.mark.parametrize("page", sorted(PAGES.glob("**/user_guide/*.rst")), ids=lambda p: p.stem)
+def test_code_of_the_pages_is_as_wide_as_they_are(page):
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"^ *(?:>>>|\.\.\.) (.*)$", text, re.MULTILINE)
+    for indent, block in BLOCK.findall(text):
+        lines += [line[len(indent) + 3 :] for line in block.splitlines()]
+    assert not [line for line in lines if len(line) > 82]
+
+
+def test_the_landing_page_shows_what_its_program_prints(capsys):
+    text = (PAGES / "index.rst").read_text(encoding="utf-8")
+    lines = re.findall(r"^(?:>>>|\.\.\.) (.*)$", text, re.MULTILINE)
+    exec(compile("\n".join(lines), "index", "exec"), {})
+    row = re.compile(r"^ *(\d+) +([\d.]+)%  (.*?)  +(.*)$", re.MULTILINE)
+    printed = {topic: rest for topic, *rest in row.findall(capsys.readouterr().out)}
+    shown = row.findall(text)
+    assert len(shown) > 2
+    for topic, size, _, words in shown:  # docstrings differ from version to version
+        assert abs(float(printed[topic][0]) - float(size)) < 0.7
+        assert len(set(words.split()) & set(printed[topic][-1].split())) > 4
+
+
 @pytest.mark.filterwarnings("ignore:n_components=")
 @pytest.mark.parametrize("page, text", list(programs()))
 def test_programs_of_the_pages_run(page, text, at_hand, tmp_path, monkeypatch):

@@ -300,7 +300,7 @@ class Admixture(Model):
                 state.learned = self.documents.improved(state.learned, report, rate)
 
     def bound(self, state, stats=None):
-        """The bound of all data whose statistics are `stats` (paper 000, Eq. 42)."""
+        """The bound of all data with these statistics, Eq. 42 of Hughes & Sudderth (2016)."""
         stats = state.stats if stats is None else stats
         with single_blas():
             estimates = self.judge.estimate(state.stats)

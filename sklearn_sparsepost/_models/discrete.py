@@ -88,10 +88,10 @@ class _Discrete(Observation):
 
 
 class Multinomial(_Discrete):
-    """Counts of features, phi_k ~ Dirichlet(prior_k), of CSR rows or of words (paper 000, B.2).
+    """Counts of features, phi_k ~ Dirichlet(prior_k), of CSR rows or of words.
 
-    The statistics are ``feature_counts``, expected counts of shape (n_features, n_components), and
-    ``feature_total``, their sums over features.
+    As in Hughes & Sudderth (2016), B.2. The statistics are ``feature_counts``, expected counts of
+    shape (n_features, n_components), and ``feature_total``, their sums over features.
 
     Parameters
     ----------

@@ -24,7 +24,9 @@ def draw_dirichlet(alpha, rng):
 
 
 class DirichletDocuments:
-    """Topic weights of documents, pi_d ~ Dirichlet(alpha), and their step (paper 000, Alg. 2).
+    """Topic weights of documents, pi_d ~ Dirichlet(alpha), and their local step.
+
+    The step is Alg. 2 of Hughes & Sudderth (2016).
 
     What a model of documents must say is how `learned`, by name what moves besides statistics,
     gives Dirichlet parameters: :meth:`first_learned`, :meth:`alpha_of`, and, if it learns,

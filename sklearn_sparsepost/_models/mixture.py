@@ -231,7 +231,7 @@ class Mixture(Model):
         return stats, index.astype(np.uint16) if small else index
 
     def bound(self, state, stats=None):
-        """The bound of all data whose statistics are `stats` (paper 000, Eq. 3 and 18 - 24)."""
+        """The bound of all data with these statistics: Hughes & Sudderth (2016), Eq. 3, 18 - 24."""
         stats = state.stats if stats is None else stats
         with single_blas():
             estimates, concentration = self.estimate(state.stats)

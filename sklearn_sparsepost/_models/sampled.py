@@ -27,7 +27,9 @@ MOST_RESERVED = 1 << 24
 
 
 class GrowingMultinomial(Multinomial):
-    """Counts of features whose statistics are kept as rows that grow (paper 001, Appendix A).
+    """Counts of features whose statistics are kept as rows that grow.
+
+    As in Appendix A of Mimno, Hoffman & Blei (2012).
 
     Parameters
     ----------
@@ -239,7 +241,9 @@ def _stacked(tables, filling):
 
 
 class SampledAdmixture(Admixture):
-    """Mixed membership whose items' components are drawn in the local step (paper 001, Alg. 1).
+    """Mixed membership whose items' components are drawn in the local step.
+
+    The step is Alg. 1 of Mimno, Hoffman & Blei (2012).
 
     The local posterior of a document is that of all its items' components together, given the
     components, so that there is no bound: its entropy is a sum over all their combinations.

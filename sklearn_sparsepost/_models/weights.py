@@ -85,7 +85,7 @@ class DirichletWeights:
         return _log(self.weights(concentration))
 
     def bound(self, count, concentration):
-        """Compute E[log p(z | pi)] + E[log p(pi) - log q(pi)] (paper 000, Eq. 22).
+        """Compute E[log p(z | pi)] + E[log p(pi) - log q(pi)], Eq. 22 of Hughes & Sudderth (2016).
 
         Parameters
         ----------

@@ -92,7 +92,7 @@ def document_completion(
 ):
     """Mean log-probability of hidden words given the rest of their documents.
 
-    The document completion of Wang, Paisley & Blei (2011) as paper 000, appendix E, uses it:
+    The document completion of Wang, Paisley & Blei (2011) as Hughes & Sudderth (2016) use it:
     every document's distinct words are split at random, its topic weights are inferred from the
     observed ones by dense mean field under fixed topics, and the hidden tokens are scored under
     ``weights @ topics``. It is a mean per token: it depends neither on the size of the corpus nor
