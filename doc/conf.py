@@ -58,7 +58,7 @@ sphinx_gallery_conf = {
         f"../examples/{part}" for part in ("topics", "choosing", "mixtures", "large")
     ],
     "within_subsection_order": "FileNameSortKey",
-    "thumbnail_size": (640, 448),
+    "thumbnail_size": (800, 480),
     "backreferences_dir": "api/generated/backreferences",
     "doc_module": ("sklearn_sparsepost",),
     "reference_url": {"sklearn_sparsepost": None},
@@ -82,7 +82,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
     "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "auto_examples/index": []},
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
 }

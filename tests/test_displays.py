@@ -92,6 +92,8 @@ def test_history(corpus):
     assert list(display.curves) == ["bound_history_", "score", "bound_per_token"]
     assert_array_equal(display.curves["score"][0], [1, 2, 3, 4])
     assert len(display.axes_[0].lines[0].get_xdata()) == 2  # the passes that were evaluated
+    ticks = np.concatenate([ax.get_xticks() for ax in display.axes_])
+    assert_allclose(ticks, ticks.round())  # there is no half a pass
     seconds = FitHistoryDisplay.from_logs(held_out.get_logs())
     assert seconds.axes_[0].get_xlabel() == "seconds"
     alias = AliasLDA(4, max_iter=2, random_state=0).fit(corpus)
@@ -144,6 +146,15 @@ def test_mixtures(kind):
     assert len(display.ax_.collections[0].get_offsets()) == 200
     with pytest.raises(ValueError, match="features must be two numbers from 0 to 2"):
         MixtureDisplay.from_estimator(mixture, X, features=(0, 3))
+
+
+def test_components_without_observations_are_left_out():
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    shares = np.array([[1.0, 0, 0], [0.2, 0.5, 0.3], [1.0, 0, 0]])
+    given = X, shares, np.full(3, 1 / 3), X, np.stack([np.eye(2)] * 3)
+    display = MixtureDisplay.from_predictions(*given)
+    assert [tuple(ellipse.center) for ellipse in display.ax_.patches] == [(0, 0), (1, 0)]
+    assert display.covariances.shape == (3, 2, 2)
 
 
 def test_mixtures_without_covariances():

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -236,3 +237,15 @@ def test_killed_at_any_moment(name, path):
         if left:
             fit(read.set_params(max_iter=left, warm_start=True))
         assert seen(read.set_params(max_iter=6, warm_start=False)) == want
+
+
+def test_skops_reads_a_pipeline_as_the_page_says(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    page = Path(__file__).parents[1] / "doc/user_guide/recipes.rst"
+    program = page.read_text("utf-8").split("      import skops.io\n")[1].split("\n   There ")[0]
+    (trusted,) = re.findall(r"trusted = \[\"(.*)\"\]", program)
+    model = make_pipeline(CountVectorizer(), SparseLDA(2, max_iter=2, random_state=0)).fit(TEXTS)
+    skops.dump(model, tmp_path / "topics.skops")
+    assert skops.get_untrusted_types(file=tmp_path / "topics.skops") == [trusted]
+    again = skops.load(tmp_path / "topics.skops", trusted=[trusted])
+    np.testing.assert_array_equal(again.transform(TEXTS), model.transform(TEXTS))

@@ -215,7 +215,7 @@ if measured:
     left.annotate(
         "while finding the first topics",
         (peak, resident.max()),
-        xytext=(12, 0),
+        xytext=(0, 5),
         textcoords="offset points",
         color=BLUE,
     )

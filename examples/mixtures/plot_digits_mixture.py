@@ -39,6 +39,7 @@ ax.set(
     xscale="log",
 )
 ax.set_xticks(sizes, sizes)
+ax.minorticks_off()
 ax.legend()
 fig.tight_layout()
 print(search.best_params_, f"{search.best_score_:.2f}")

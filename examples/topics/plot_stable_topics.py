@@ -115,10 +115,10 @@ rank = np.take_along_axis(rank, place, axis=1)
 fig, (ax, side) = plt.subplots(
     1,
     2,
-    figsize=(16, 9.6),
-    width_ratios=[2.2, 1],
+    figsize=(13, 9.6),
+    width_ratios=[2, 1],
     facecolor="white",
-    gridspec_kw={"wspace": 0.75},
+    gridspec_kw={"wspace": 0.8},
 )
 fig.subplots_adjust(left=0.17, right=0.98, top=0.86, bottom=0.075)
 step = np.linspace(0, 1, 60)
@@ -138,14 +138,14 @@ for k in np.argsort(stability):
     ax.scatter(
         range(N_SEEDS), rank[:, k], s=110, color=colour, ec="white", zorder=3
     )
-last = TopicSummary(fits[-1], feature_names=names).top_words(4)
+last = TopicSummary(fits[-1], feature_names=names).top_words(3)
 for k in range(N_TOPICS):
     colour = INK if stability[k] > np.median(stability) else MUTED
     at_end = " ".join(last[place[-1, k]])
     ax.text(
         -0.12,
         rank[0, k],
-        " ".join(words[k, :4]),
+        " ".join(words[k, :3]),
         ha="right",
         va="center",
         color=colour,
@@ -166,7 +166,7 @@ for k in {
 }:
     right = stability[k] > middle
     side.annotate(
-        " ".join(words[k, :3]),
+        " ".join(words[k, :2]),
         (stability[k], coherent[k]),
         xytext=(-8 if right else 8, 0),
         textcoords="offset points",
@@ -179,7 +179,7 @@ side.set(xlabel="stability (1 - mean distance)", ylabel="mean NPMI")
 side.spines[["top", "right"]].set_visible(False)
 side.grid(color="#eeeeee")
 side.set_axisbelow(True)
-side.set_title("Stable and coherent are two things", loc="left", color=INK)
+side.set_title("Stable is not coherent", loc="left", color=INK)
 fig.text(
     0.02,
     0.945,

@@ -143,6 +143,8 @@ class FitHistoryDisplay:
             ax.plot(x[known], y[known], "o-", ms=3, color=COLOUR)
             ax.set_title(CURVES.get(name, name), loc="left", fontsize=10, color=INK)
             ax.set_xlabel("passes" if self.by == "n_iter" else "seconds")
+            if self.by == "n_iter":
+                ax.xaxis.get_major_locator().set_params(integer=True)
             ax.spines[["top", "right"]].set_visible(False)
         return self
 

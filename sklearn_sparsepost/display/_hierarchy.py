@@ -105,8 +105,8 @@ class TopicGraph(CorrelatedTopics):
     def layout(self):
         """Find places for the nodes, joined ones near each other.
 
-        Edges pull and all nodes push (Fruchterman & Reingold 1991), from a circle on; nothing is
-        drawn at random.
+        Edges pull and all nodes push (Fruchterman & Reingold 1991), from a circle on; the edges of
+        nodes that have many pull less. Nothing is drawn at random.
 
         Returns
         -------
@@ -117,6 +117,9 @@ class TopicGraph(CorrelatedTopics):
         pull = np.zeros((n, n))
         pull[self.edges[:, 0], self.edges[:, 1]] = self.weights
         pull += pull.T
+        # Or nodes with many edges would lie on top of each other.
+        degree = np.maximum((pull > 0).sum(axis=1), 1)
+        pull /= np.sqrt(np.minimum(degree[:, None], degree[None]))
         angle = 2 * np.pi * np.arange(n) / n
         place = np.column_stack([np.cos(angle), np.sin(angle)]) * (1 + 0.01 * np.arange(n)[:, None])
         length = 2 / np.sqrt(n)

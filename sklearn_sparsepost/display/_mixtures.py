@@ -145,7 +145,7 @@ class MixtureDisplay:
         display : MixtureDisplay
             Itself, drawn: ellipses two standard deviations wide, points of mixed colours where
             several components share an observation. Of more than 5000 observations every so
-            many-th is shown.
+            many-th is shown. Components that have less than half an observation are left out.
         """
         if self.covariances is None:
             return self._plot_means(ax)
@@ -163,7 +163,8 @@ class MixtureDisplay:
         rows = np.asarray(self.X)[::step][:, [one, other]]
         ax.scatter(*rows.T, c=np.clip(shares @ colours, 0, 1), s=8, alpha=0.6, linewidths=0)
         block = self.covariances[:, [[one], [other]], [one, other]]
-        for k in range(K):
+        size = np.asarray(self.responsibilities.sum(axis=0)).ravel()
+        for k in np.flatnonzero(size >= 0.5):
             variance, axes = np.linalg.eigh(block[k])
             width, height = 2 * N_DEVIATIONS * np.sqrt(variance)
             angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
