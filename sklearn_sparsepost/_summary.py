@@ -588,9 +588,13 @@ def _document_names(documents, n_documents):
 
 
 def _shortened(name):
-    """A document's name, or the beginning of its text, on one line."""
+    """A document's name, or the beginning of its text, on one line; of a path the end, too."""
     text = " ".join(str(name).split())
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 3].rstrip() + "..."
+    if len(text) <= MOST_LETTERS:
+        return text
+    n_last = 0 if " " in text else 2 * MOST_LETTERS // 3
+    first = text[: MOST_LETTERS - 3 - n_last].rstrip()
+    return first + "..." + text[len(text) - n_last :]
 
 
 def _without_variants(words):

@@ -158,9 +158,11 @@ def test_shown(summary):
     assert frame.columns.tolist() == ["label", "size", "words", "relevant_words", "documents"]
     assert frame.loc[1, "words"] == ["star", "night"] and frame.loc[1, "documents"] == [1]
     assert "documents" not in TopicSummary(TOPICS).to_frame()
-    named = TopicSummary(TOPICS, WEIGHTS, documents=["<b>", "x" * 90, "a\nb"])
+    long = ["<b>" + "many words " * 9, "a.very.long" + 9 * ".path" + ".to.its.end", "a\nb"]
+    named = TopicSummary(TOPICS, WEIGHTS, documents=long)
     assert "&lt;b&gt;" in named._repr_html_() and "<b>" not in named._repr_html_()
-    assert "x" * 27 + "..." in str(named) and "a b" in str(named)
+    assert "many words many words ma..." in str(named) and "a b" in str(named)
+    assert "a.very....path.path.to.its.end" in str(named)  # two paths may begin alike
 
 
 def test_labels_may_be_replaced(summary):
