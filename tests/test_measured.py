@@ -77,3 +77,48 @@ def test_figures_are_what_was_stored(figures, results):
         figures.measured(f'seconds("{key}") / 60 | .1f', results)
         == f"{points[-1]['seconds'] / 60:.1f}"
     )
+
+
+# What the pages say in words, in the functions of the role.
+COMPARED = {
+    "online learning stays lower out of core": """
+        best("arxiv/arxiv300k-500/online") < score("arxiv/arxiv300k-500/memoized", passes=3)""",
+    "sparse posteriors lose nothing with 800 topics": """
+        score("curves/newsgroups20-800/L=8") > score("curves/newsgroups20-800/dense")""",
+    "sampling goes on where variational inference stops": """
+        min(score(f"curves/{c}/AliasLDA") - best(f"curves/{c}/L=8") for c in SMALL) > 0""",
+    "with 800 topics only if the prior is learned": """
+        score("curves/newsgroups20-800/AliasLDA") < best("curves/newsgroups20-800/L=8")
+        < score("curves/newsgroups20-800/AliasLDA learned alpha")""",
+    "with 200 and more topics sweeps are faster than tomotopy's, and the more so": """
+        1 < speed("sweeps/newsgroups20-200/auto") / speed("sweeps/newsgroups20-200/tomotopy")
+        < speed("sweeps/newsgroups20-800/auto") / speed("sweeps/newsgroups20-800/tomotopy")""",
+    "transform is an order of magnitude faster, not two": """
+        5 < value("transform/newsgroups20-200/transform", "documents_per_second", "L=8")
+        / value("transform/newsgroups20-200/transform", "documents_per_second", "scikit-learn")
+        < 50""",
+    "L = 8 is above dense mixtures after five passes, and below scikit-learn's EM": """
+        score("mixture/bsds500-200/dense float64") < score("mixture/bsds500-200/L=8 float64")
+        < score("mixture/bsds500-200/scikit-learn float64")""",
+    "in batches maximum likelihood is below scikit-learn's EM, memoized it is above": """
+        score("mixture/bsds500-200/L=8, ml, batch float64", passes=5)
+        < score("mixture/bsds500-200/scikit-learn float64", passes=5)
+        < score("mixture/bsds500-200/L=8, ml, memoized float64", passes=5)""",
+    "the default start is the best of photographs": """
+        mean("mixture-start/bsds500-100/agglomerative")
+        > max(mean(f"mixture-start/bsds500-100/{s}") for s in STARTS)""",
+    "and of digits and blobs": """
+        min(mean(f"mixture-start/{d}/agglomerative")
+            - max(mean(f"mixture-start/{d}/{s}") for s in STARTS)
+            for d in ("digits-30", "blobs-20")) > 0""",
+    "scores of newsgroups fall again after the first passes": """
+        best("curves/newsgroups20-200/L=8") > score("curves/newsgroups20-200/L=8")""",
+}
+SMALL = ("newsgroups20-200", "nips-200", "kos-50")
+STARTS = ("k-means++", "kmeans", "random_from_data", "random")
+
+
+@pytest.mark.parametrize("said", COMPARED)
+def test_what_pages_say_in_words_holds(said, results):
+    names = {name: getattr(results, name) for name in dir(results) if name[0] != "_"}
+    assert eval(f"({COMPARED[said]})", {**names, "SMALL": SMALL, "STARTS": STARTS})
