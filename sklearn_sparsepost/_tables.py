@@ -85,8 +85,7 @@ class SparseTable:
     @cached_property
     def column_sums(self):
         """Sum of each component, in double."""
-        sums = np.bincount(self.columns, self.values, minlength=self.shape[1])
-        return sums.astype(np.float64, copy=False)  # of nothing they are integers
+        return _row_tables.sum_columns(self.columns, self.values, self.shape[1])
 
     def add_to(self, table, factor):
         """Add ``factor`` times this to a dense table, in place."""
@@ -105,8 +104,14 @@ class SparseTable:
         return SparseTable(self.rows, self.row_ptr, self.columns, factor * self.values, self.shape)
 
     def reordered(self, order):
-        """This table with components taken in a new order; what is not taken is gone."""
-        return self._of_columns(self.to_csr()[:, order])
+        """This table with components taken in a new order, none twice; the others are gone."""
+        place = np.full(self.shape[1], -1, dtype=np.int32)
+        place[order] = np.arange(len(order))
+        columns = place[self.columns]
+        held = columns >= 0
+        before = np.concatenate([[0], np.cumsum(held)])
+        parts = before[self.row_ptr], columns[held], self.values[held]
+        return SparseTable(self.rows, *parts, (self.shape[0], len(order)))
 
     def merged(self, kept, absorbed):
         """This table with component ``absorbed`` added to ``kept``, and then empty."""

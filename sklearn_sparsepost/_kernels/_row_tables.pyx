@@ -7,7 +7,7 @@ the same pool stays as it was.
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy
 
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
@@ -308,15 +308,45 @@ def sum_rows(
     if no_memory:
         raise MemoryError("no memory for a row of a table")
     np.cumsum(length_array, out=sum_ptr_array[1:])
+    # Copies without gaps, as what lies between them would stay in memory.
+    held_topics_array = np.empty(sum_ptr[length.shape[0]], dtype=np.int32)
+    held_values_array = np.empty(len(held_topics_array), dtype=out_values_array.dtype)
+    cdef int[::1] held_topics = held_topics_array
+    cdef floating[::1] held_values = held_values_array
+    for g in prange(length.shape[0], nogil=True, schedule="static", num_threads=n_threads):
+        if length[g]:
+            memcpy(&held_topics[sum_ptr[g]], &out_topics[out_first[g]], length[g] * sizeof(int))
+            memcpy(&held_values[sum_ptr[g]], &out_values[out_first[g]],
+                   length[g] * sizeof(floating))
+    return sum_ptr_array, held_topics_array, held_values_array
+
+
+def sum_columns(
+    const int[::1] topics,  # IN
+    const floating[::1] values,  # IN
+    int n_topics,  # IN
+):
+    """Sum of the entries of each topic, in double and in their order.
+
+    Parameters
+    ----------
+    topics, values : ndarray of shape (n_stored,)
+        The entries.
+    n_topics : int
+        Number of topics.
+
+    Returns
+    -------
+    sums : ndarray of shape (n_topics,), float64
+        The sums.
+    """
+    cdef Py_ssize_t i
+    sums_array = np.zeros(n_topics)
+    cdef double[::1] sums = sums_array
     with nogil:
-        for g in range(length.shape[0]):
-            if length[g] and sum_ptr[g] < out_first[g]:
-                memmove(&out_topics[sum_ptr[g]], &out_topics[out_first[g]], length[g] * sizeof(int))
-                memmove(&out_values[sum_ptr[g]], &out_values[out_first[g]],
-                        length[g] * sizeof(floating))
-    # Copies, as what lies behind them would stay in memory.
-    g = sum_ptr[length.shape[0]]
-    return sum_ptr_array, out_topics_array[:g].copy(), out_values_array[:g].copy()
+        for i in range(topics.shape[0]):
+            sums[topics[i]] += values[i]
+    return sums_array
 
 
 def take_columns(

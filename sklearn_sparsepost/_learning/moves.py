@@ -25,7 +25,7 @@ from sklearn_sparsepost._learning.topic_moves import (
 )
 from sklearn_sparsepost._models.tracking import Change, Track
 from sklearn_sparsepost._run.streams import STREAM_MOVES
-from sklearn_sparsepost._run.threads import single_blas
+from sklearn_sparsepost._run.threads import map_threads, single_blas
 
 # Units on which the overlap of components is judged, in runs of neighbours.
 SAMPLE_UNITS, SAMPLE_RUNS = 4096, 64
@@ -290,15 +290,12 @@ def merge_components(model, state, pairs, bound):
         state = _filled(first, position, state) if accepted else first
         bound = model.bound(state) if accepted else bound
     if state.memo is not None and accepted:
-        state.memo = [
-            _folded_memory(
-                seen,
-                position,
-                [_loss_of(state.tracked[b], slot) for slot in accepted],
-                pairs[accepted],
-            )
-            for b, seen in enumerate(state.memo)
+        losses = [
+            [_loss_of(state.tracked[b], slot) for slot in accepted] for b in range(len(state.memo))
         ]
+        fold = partial(_folded_memory, position=position, pairs=pairs[accepted])
+        given = list(zip(state.memo, losses, strict=True))
+        state.memo = map_threads(lambda batch: fold(*batch), given)
     if attempts is not None:
         if not accepted:
             state = state.with_components(state.stats, state.learned)
@@ -345,7 +342,7 @@ def _folded(overlap, kept, absorbed):
     return np.delete(np.delete(overlap, absorbed, axis=0), absorbed, axis=1)
 
 
-def _folded_memory(seen, position, losses, pairs):
+def _folded_memory(seen, losses, *, position, pairs):
     """Statistics of a batch after all merges: each component is where `position` says."""
     merged = seen.fold(position)
     for (kept, _), loss in zip(pairs, losses, strict=True):

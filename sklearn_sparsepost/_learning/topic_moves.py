@@ -9,6 +9,7 @@ statistics, and fits them without it.
 import numpy as np
 
 from sklearn_sparsepost._models.tracking import MOST_USERS
+from sklearn_sparsepost._run.threads import map_threads
 from sklearn_sparsepost._suffstats import sum_of_chunks
 
 # Pairs a pass, of those that correlate and of those that are alike, and the least of either.
@@ -335,12 +336,14 @@ def _exchange(stats, new, old):
 
 def _memory_without(memo, component, parts, fitted):
     """Statistics of the batches without a component, of which `fitted` are those fitted anew."""
-    return [
-        seen.plus(parts[b][1], -1.0).drop(component).plus(fitted[b])
-        if b in fitted
-        else seen.drop(component)
-        for b, seen in enumerate(memo)
-    ]
+
+    def without(given):
+        b, seen = given
+        if b not in fitted:
+            return seen.drop(component)
+        return seen.plus(parts[b][1], -1.0).drop(component).plus(fitted[b])
+
+    return map_threads(without, list(enumerate(memo)))
 
 
 def runs_of(numbers):

@@ -16,7 +16,7 @@ MANY_TRIALS = 256 * 20_000**2
 # What a scored document costs a look at a candidate for a centre, in multiplications or so.
 LOOK_WORK = 4
 # Bytes of scratch that a document's score of a cluster counts for: blocks stay in cache.
-COMPARED = 32
+COMPARED = 256
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
 
