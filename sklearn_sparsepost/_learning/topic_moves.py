@@ -130,11 +130,11 @@ def choose_topic_pairs(model, state):
     else:
         scores.append((alike, LEAST_SIMILARITY))
     pairs = {}
+    one, two = np.triu_indices(len(count), 1)
     for score, least in scores:
-        one, two = np.triu_indices(len(count), 1)
         value = score[one, two]
-        order = np.argsort(-value, kind="stable")[:N_PAIRS]
-        for at in order[value[order] > least]:
+        high = np.flatnonzero(value > least)
+        for at in high[np.argsort(-value[high], kind="stable")][:N_PAIRS]:
             pair = int(one[at]), int(two[at])
             if not state.attempts.is_known(pair, count):
                 pairs[pair] = None

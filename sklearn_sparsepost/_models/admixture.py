@@ -238,6 +238,7 @@ class Admixture(Model):
         weights = observation.item_weights(
             items, globals_.table, level, items.counts.dtype, globals_.scratch.array
         )
+        n_tokens = items.n_tokens()
         index, resp, mass, report = documents.fit(
             items.indptr,
             items.local,
@@ -246,10 +247,10 @@ class Admixture(Model):
             alpha,
             start=None if chunk.start is None else chunk.start.toarray(),
             want_mass=globals_.keeps_local or documents.learn or track is not None,
+            n_tokens=n_tokens,
         )
         items.weigh(resp)
         table, log_weights = _sum_items(items, index, resp, weights[0])
-        n_tokens = items.n_tokens()
         totals = items.sum(report)
         gains = documents.gains(alpha, mass, n_tokens, items.weight)
         length = length_bound(documents.prior_mass(alpha), n_tokens)

@@ -245,7 +245,9 @@ class DirichletDocuments:
 
     # ------------------------------------------------------------------ the local step
 
-    def fit(self, indptr, local, counts, weights, alpha, *, start=None, want_mass=False):
+    def fit(
+        self, indptr, local, counts, weights, alpha, *, start=None, want_mass=False, n_tokens=None
+    ):
         """Fit local posteriors of documents.
 
         Parameters
@@ -264,6 +266,8 @@ class DirichletDocuments:
             Expected topic counts to start from.
         want_mass : bool, default=False
             Whether expected topic counts are wanted.
+        n_tokens : ndarray of shape (n_documents,), default=None
+            Lengths of the documents, where they are known.
 
         Returns
         -------
@@ -283,7 +287,7 @@ class DirichletDocuments:
             max_iter=self.max_iter,
             tol=self.tol,
             restarts=self.restarts,
-            restarts_above=self._spared(indptr, counts) if self.restarts else None,
+            restarts_above=self._spared(indptr, counts, n_tokens) if self.restarts else None,
             burn_in=BURN_IN,
             active_tol=ACTIVE_TOL,
             start=start,
@@ -291,14 +295,15 @@ class DirichletDocuments:
             n_threads=threads_for(counts.size * len(alpha)),
         )
 
-    def _spared(self, indptr, counts):
+    def _spared(self, indptr, counts, n_tokens):
         """How few topics of each document restarts leave as they are, (n_documents,).
 
         The prior is the one to begin with: the bound would fall where a learned one moves this.
         """
         if self.restarts_above != "prior":
             return np.full(len(indptr) - 1, self.restarts_above, dtype=np.int32)
-        n_tokens = row_sums(indptr - indptr[0], counts)
+        if n_tokens is None:
+            n_tokens = row_sums(indptr - indptr[0], counts)
         expected = expected_topics(self.prior_mass(self.alpha), n_tokens)
         return np.minimum(expected, MOST_INTEGER).astype(np.int32)
 

@@ -79,15 +79,15 @@ class StickBound:
         """
         mass = self.concentration * stick_weights(rho)
         documents = gammaln(mass).sum() - gammaln(self.concentration)
-        return self.n_documents * documents + self._surrogate(rho, 1 - rho, omega)[0]
+        return self.n_documents * documents + self._surrogate(rho, 1 - rho, omega, sloped=False)
 
     def _conjugate(self, n_components):
         """Beta parameters to which sticks go if documents are not looked at."""
         D = self.n_documents
         return D + 1, D * np.arange(n_components, 0, -1) + self.topic_concentration
 
-    def _surrogate(self, rho, rest, omega):
-        """D E[log c] + E[log p(u) - log q(u)], and its derivatives by rho and omega."""
+    def _surrogate(self, rho, rest, omega, *, sloped=True):
+        """D E[log c] + E[log p(u) - log q(u)], and its derivatives by rho and omega if `sloped`."""
         K, D, gamma = len(rho), self.n_documents, self.topic_concentration
         one, two = rho * omega, rest * omega
         psi_omega = psi(omega)
@@ -101,6 +101,8 @@ class StickBound:
             - gammaln(omega)
         ).sum()
         value += K * (D * np.log(self.concentration) + np.log(gamma))
+        if not sloped:
+            return value
         slope = [zeta(2, at) for at in (one, two, omega)]  # trigamma
         by_rho = omega * (from_one * slope[0] - from_two * slope[1])
         by_omega = from_one * (rho * slope[0] - slope[2])
