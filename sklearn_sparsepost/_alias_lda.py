@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from sklearn_sparsepost._checks import MOST_INTEGER, PRIOR, Interval, StrOptions
 from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
-from sklearn_sparsepost._sampling import blocks, lda, pitman_yor, process
+from sklearn_sparsepost._sampling import blocks, lda, pitman_yor, pitman_yor_blocks, process
 
 # A discount to begin with that is learned, and a share of the words' number for a concentration.
 FIRST_DISCOUNT, FIRST_CONCENTRATION = 0.1, 0.1
@@ -197,8 +197,8 @@ class AliasLDA(BaseSampledTopics):
     the others change in the same sweep (Newman et al. [7]_), so that the chain is another one than
     that of the same rows in memory, and depends on the blocks. The more blocks there are and the
     fewer tokens each has, the staler these counts; what that costs is in :ref:`the user guide
-    <chains_over_blocks>`. Counts must be whole, and
-    ``topic_word_prior_type="pitman_yor"`` has no such chain.
+    <chains_over_blocks>`. Under "pitman_yor" what blocks change in tables is added up, too, and the
+    tables are then drawn given all tokens. Counts must be whole.
 
     Metropolis-Hastings with tables of a while ago leaves the posterior unchanged only if the
     tables do not depend on the present state. They are therefore built anew ever more rarely as
@@ -364,14 +364,10 @@ class AliasLDA(BaseSampledTopics):
 
     @property
     def _blocks_chain_type(self):
-        if self._seats:
-            return None  # where two blocks change a word's tables, their sums may be no seating
-        return blocks.ProcessInBlocks if self._grows else blocks.LDAInBlocks
-
-    @property
-    def _without_blocks(self):
-        name = super()._without_blocks
-        return f"{name} under topic_word_prior_type='pitman_yor'" if self._seats else name
+        if self._grows:
+            seated = pitman_yor_blocks.ProcessPitmanYorInBlocks
+            return seated if self._seats else blocks.ProcessInBlocks
+        return pitman_yor_blocks.PitmanYorInBlocks if self._seats else blocks.LDAInBlocks
 
     def _resolve_priors(self, n_features):
         if self._grows and self.doc_topic_prior is not None:

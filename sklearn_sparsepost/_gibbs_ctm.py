@@ -324,7 +324,6 @@ class GibbsCTM(BaseSampledTopics):
         return super()._resolve_priors(n_features)
 
     def _refuse_blocks(self, X):
-        super()._refuse_blocks(X)
         if is_collection(X) and X.numblocks[0] > 1 and self.memmap_folder is not None:
             raise ValueError(
                 f"memmap_folder={self.memmap_folder!r}, but X is a Dask array: its workers hold "

@@ -11,7 +11,7 @@ from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._run.blocks import only_block
-from sklearn_sparsepost._run.collections import corpus_of, is_collection, refuse_collection
+from sklearn_sparsepost._run.collections import corpus_of, is_collection
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import local_threads, settled_threads
@@ -38,8 +38,7 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     - ``_chain_type``: the class of its chains, a :class:`Chain`, called as ``_chain_type(tokens, z,
       seed, dtype=..., fingerprint=..., **settings)``;
-    - ``_blocks_chain_type``: the same for blocks of a Dask array, an :class:`InBlocks`; None for no
-      such chain;
+    - ``_blocks_chain_type``: the same for blocks of a Dask array, an :class:`InBlocks`;
     - ``_settings(alpha, beta, n_features, goes_on=False)``: what the parameters say of a chain, as
       keyword arguments of that class, given the documents' and the topics' priors as checked
       arrays; what else is learned is as it stands if the fit goes on;
@@ -51,8 +50,6 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     They are asked before the first pass; a pass itself reads nothing of the estimator.
     """
-
-    _blocks_chain_type = None
 
     def _settings(self, alpha, beta, n_features, goes_on=False):
         raise NotImplementedError
@@ -95,7 +92,7 @@ class BaseSampledTopics(BaseTopicEstimator):
         ValueError
             If a parameter is out of range, a count is negative, NaN or infinite, X is empty, or
             weights are not whole or all 0; or if X is a Dask array of more than one block, and
-            counts are not whole, or there is no chain over blocks.
+            counts are not whole.
         """
         with self._whole_passes() as reached:
             goes_on = self.warm_start and hasattr(self, "n_iter_")
@@ -188,22 +185,7 @@ class BaseSampledTopics(BaseTopicEstimator):
         return True
 
     def _refuse_blocks(self, X):
-        """Refuse more than one block of a Dask array where there is no chain over blocks."""
-        if not is_collection(X) or X.numblocks[0] == 1:
-            return
-        if self._blocks_chain_type is None:
-            refuse_collection(
-                X,
-                self._without_blocks,
-                "its chain has all tokens in one process. Give it X.compute() if that fits, or a "
-                "part of X, or learn the topics by SparseLDA, whose local_step='gibbs' draws them, "
-                "too; transform and score take Dask arrays",
-            )
-
-    @property
-    def _without_blocks(self):
-        """Who has no chain over blocks, in words."""
-        return type(self).__name__
+        """Refuse more than one block of a Dask array where parameters rule them out."""
 
     def _copies(self, X, sample_weight):
         """As many copies of each document as it weighs."""

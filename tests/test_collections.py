@@ -445,18 +445,6 @@ def test_widths_are_those_of_the_fit():
         lda.transform(marked(COUNTS, 14, 0, -1)).compute()
 
 
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_chains_say_what_to_do_instead(method):
-    X = data_of("LDA")
-    estimator = clone(ESTIMATORS["pitman_yor"])
-    with pytest.raises(
-        ValueError, match=r"AliasLDA under .* does not take: its chain .* X\.compute\(\)"
-    ):
-        getattr(estimator, method)(X)
-    estimator.fit(COUNTS)
-    np.testing.assert_array_equal(estimator.transform(X).compute(), estimator.transform(COUNTS))
-
-
 def test_fitted_models_keep_nothing_of_a_cluster(threads_cluster):
     with threads_cluster.as_current():
         lda = SparseLDA(5, max_iter=1, warm_start=True, random_state=0).fit(data_of("LDA"))

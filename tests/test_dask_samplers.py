@@ -41,12 +41,17 @@ MODELS = {
     "alias": ESTIMATORS["alias"],
     "alias, learning": clone(ESTIMATORS["alias"]).set_params(**LEARNING),
     "process": ESTIMATORS["process"],
+    "pitman_yor": ESTIMATORS["pitman_yor"],
+    "pitman_yor, process": clone(ESTIMATORS["pitman_yor"]).set_params(
+        doc_topic_prior_type="dirichlet_process", topic_word_prior="auto", learn_every=1
+    ),
     "ctm": ESTIMATORS["ctm"],
     "ctm, full": clone(ESTIMATORS["ctm"]).set_params(
         covariance_type="full", topic_word_prior="auto", learn_every=1, sampler="alias"
     ),
 }
 CTMS = ["ctm", "ctm, full"]
+PITMAN_YOR = ["pitman_yor", "pitman_yor, process"]
 for sampler in ("alias", "sparse", "cycle", "dense"):
     MODELS[sampler] = clone(ESTIMATORS["alias"]).set_params(sampler=sampler)
 N_PASSES = 3
@@ -206,6 +211,9 @@ def test_one_block_is_an_array(name):
         ("threads_cluster", "alias"),
         ("process_cluster", "alias, learning"),
         ("process_cluster", "process"),
+        ("threads_cluster", "pitman_yor"),
+        ("process_cluster", "pitman_yor"),
+        ("process_cluster", "pitman_yor, process"),
         ("threads_cluster", "ctm, full"),
         ("process_cluster", "ctm"),
     ],
@@ -272,7 +280,7 @@ def sweeps_of(name):
 
 
 @NO_SIGKILL
-@pytest.mark.parametrize("name", ["alias, learning", "ctm"])
+@pytest.mark.parametrize("name", ["alias, learning", "pitman_yor, process", "ctm"])
 def test_a_killed_worker_loses_nothing(name, tmp_path, monkeypatch, mortal_cluster):
     deadly = tmp_path / "deadly"
     estimator, module = clone(MODELS[name]).set_params(max_iter=5), sweeps_of(name)
@@ -284,7 +292,7 @@ def test_a_killed_worker_loses_nothing(name, tmp_path, monkeypatch, mortal_clust
     assert seen(estimator.set_callbacks()) == want
 
 
-@pytest.mark.parametrize("name", ["alias, learning", "process", *CTMS])
+@pytest.mark.parametrize("name", ["alias, learning", "process", *PITMAN_YOR, *CTMS])
 def test_topics_that_nobody_holds_come_from_the_client(name, monkeypatch):
     want = seen(clone(MODELS[name]).fit(cut()))
     found, lost = blocks._with_topics, []
@@ -309,7 +317,7 @@ def test_a_task_that_is_made_again_finds_the_topics_before():
     assert_array_equal(moved[1], moved_again[1])
 
 
-@pytest.mark.parametrize("name", ["alias, learning", "process", *CTMS])
+@pytest.mark.parametrize("name", ["alias, learning", "process", *PITMAN_YOR, *CTMS])
 def test_an_interrupted_fit_goes_on_to_the_same_bytes(name, monkeypatch):
     estimator = clone(MODELS[name]).set_params(warm_start=True, burn_in=1)
     whole = seen(clone(estimator).set_params(max_iter=5).fit(cut()).set_params(max_iter=3))
@@ -325,13 +333,13 @@ def test_an_interrupted_fit_goes_on_to_the_same_bytes(name, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(cut())
     assert estimator.n_iter_ == 2
-    if name in CTMS:  # else with the tokens that are held
+    if name in (*CTMS, "pitman_yor"):  # else with the tokens that are held
         estimator = pickle.loads(pickle.dumps(estimator))
         assert estimator._fit_state.tokens.blocks is None
     assert seen(estimator.fit(cut())) == whole
 
 
-@pytest.mark.parametrize("name", ["alias", "ctm"])
+@pytest.mark.parametrize("name", ["alias", *PITMAN_YOR, "ctm"])
 def test_checkpoints_hold_all_that_a_fit_goes_on_from(name, tmp_path):
     path = tmp_path / "a.model"
     estimator = clone(MODELS[name]).set_params(warm_start=True, burn_in=1)
@@ -340,8 +348,9 @@ def test_checkpoints_hold_all_that_a_fit_goes_on_from(name, tmp_path):
     assert seen(load(path).set_params(max_iter=3).fit(cut())) == whole
 
 
-def test_other_blocks_are_other_data():
-    estimator = clone(MODELS["alias"]).set_params(warm_start=True).fit(cut())
+@pytest.mark.parametrize("name", ["alias", "pitman_yor"])
+def test_other_blocks_are_other_data(name):
+    estimator = clone(MODELS[name]).set_params(warm_start=True).fit(cut())
     for X in (cut(n_blocks=2), COUNTS, cut()):  # each begins a chain under the topics so far
         before = estimator.n_iter_
         estimator.fit(X)
@@ -382,8 +391,6 @@ def test_bad_blocks_are_named(monkeypatch):
         alias.fit(cut(fractions))
     with pytest.raises(ValueError, match="columns of X are cut into 3"):
         alias.fit(cut(COUNTS.toarray()).rechunk((60, 10)))
-    with pytest.raises(ValueError, match="topic_word_prior_type='pitman_yor'"):
-        clone(ESTIMATORS["pitman_yor"]).fit(cut())
     monkeypatch.setattr(tokens, "MOST_TOKENS", int(COUNTS.sum(axis=0).max()) - 1)
     with pytest.raises(ValueError, match="tokens of feature .*, and each is held"):
         alias.fit(cut())

@@ -1,15 +1,20 @@
-"""Ratios of generalised Stirling numbers, by which a token leaves a table empty (paper 004).
+"""Ratios of generalised Stirling numbers, by which tokens sit at tables (paper 004).
 
 S(m, s) weighs the ways in which m tokens sit at s tables under a discount a (Hsu & Shiue 1998):
 S(m + 1, s) = S(m, s - 1) + (m - a s) S(m, s), and S(0, 0) = 1. The numbers leave every range soon,
 so that ratios V(m, s) = S(m, s) / S(m, s - 1) are computed, by a recursion of positive terms alone
 (Buntine & Hutter 2012).
+
+* `rows_of_tokens`, `seating_steps`: the tables of ratios;
+* `draw_tables`: how many tables there are, drawn given the numbers of tokens.
 """
-from libc.math cimport log
+from libc.math cimport exp, log
+from libc.stdint cimport uint64_t
 
 import numpy as np
 
 from sklearn_sparsepost._kernels._gibbs_draws cimport MOST_TABLES, ROW_BITS
+from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_init, uniform_next
 
 WIDTH = MOST_TABLES + 1
 EXACT = 2 << ROW_BITS
@@ -93,3 +98,82 @@ def _tokens_of_rows(n_rows):
     rows = np.arange(n_rows)
     octave = np.maximum((rows >> ROW_BITS) - 1, 0)
     return (rows - (octave << ROW_BITS)) << octave
+
+
+def draw_tables(
+    const double[:, ::1] logs,  # IN
+    const long long[::1] row_ptr,  # IN
+    const int[::1] topics,  # IN
+    const int[::1] counts,  # IN
+    int[::1] tables,  # IN/OUT
+    const double[::1] prior,  # IN
+    double discount,  # IN
+    double concentration,  # IN
+    long long[::1] n_tables,  # IN/OUT
+    uint64_t seed,  # IN
+    uint64_t number,  # IN
+    uint64_t unit,  # IN
+):
+    """Draw the tables of each word in each topic once, given the tokens and all other tables.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_rows, WIDTH), float64
+        Logs of Stirling numbers of the discount, from `seating_steps`.
+    row_ptr, topics, counts : ndarray
+        Tokens of words in topics, as lists, word by word.
+    tables : ndarray of int32
+        Their tables, from 1 to the number of tokens or to `MOST_TABLES`; replaced.
+    prior : ndarray of shape (n_features,), float64
+        Dirichlet prior of what topics share.
+    discount, concentration : float
+        Of the topics' processes.
+    n_tables : ndarray of shape (n_topics,), int64
+        The topics' tables, kept up to date.
+    seed, number, unit : int
+        Of the stream.
+    """
+    cdef Py_ssize_t w, i
+    cdef int k, s, last
+    cdef long long of_topic, of_word, of_all, total = np.sum(n_tables)
+    cdef double prior_total = np.sum(prior), x, top, low, u
+    cdef double[::1] weight = np.zeros(WIDTH)
+    row_array, share_array = rows_of_tokens(counts)
+    cdef const long long[::1] row = row_array
+    cdef const double[::1] share = share_array
+    cdef Uniform stream
+    uniform_init(&stream, seed, number, unit)
+    with nogil:
+        for w in range(row_ptr.shape[0] - 1):
+            of_word = 0
+            for i in range(row_ptr[w], row_ptr[w + 1]):
+                of_word += tables[i]
+            for i in range(row_ptr[w], row_ptr[w + 1]):
+                k, last = topics[i], min(counts[i], MOST_TABLES)
+                if last == 1:
+                    continue
+                # The tables of all other cells: this one has s of its own, from 1 to `last`.
+                of_topic, of_all = n_tables[k] - tables[i], total - tables[i]
+                of_word -= tables[i]
+                x = top = 0
+                for s in range(1, last):  # what one table more weighs
+                    low = logs[row[i], s + 1] - logs[row[i], s]
+                    x += low + share[i] * (logs[row[i] + 1, s + 1] - logs[row[i] + 1, s] - low)
+                    x += log(
+                        (concentration + discount * (of_topic + s)) * (prior[w] + of_word + s)
+                        / (prior_total + of_all + s))
+                    weight[s + 1] = x
+                    top = max(top, x)
+                u = 0
+                for s in range(1, last + 1):
+                    weight[s] = exp((weight[s] if s > 1 else 0) - top)
+                    u += weight[s]
+                u *= uniform_next(&stream)
+                s = 1
+                while s < last and u >= weight[s]:
+                    u -= weight[s]
+                    s += 1
+                tables[i] = s
+                n_tables[k] = of_topic + s
+                of_word += s
+                total = of_all + s

@@ -40,22 +40,6 @@ def float_type(X, fitted):
     return X.dtype if X.dtype in (np.float32, np.float64) else fitted.dtype
 
 
-def refuse_collection(X, owner, instead):
-    """Raise a ValueError if some data are a Dask array, which has no meaning there.
-
-    Parameters
-    ----------
-    X : object
-        The data.
-    owner : str
-        Who cannot take it.
-    instead : str
-        What to do instead.
-    """
-    if is_collection(X):
-        raise ValueError(f"X is a Dask array, which {owner} does not take: {instead}")
-
-
 def check_columns(X):
     """Refuse a Dask array that is no table, or whose rows are cut."""
     if X.ndim != 2:

@@ -188,6 +188,8 @@ class Start:
         Metropolis-Hastings steps a token.
     """
 
+    seated = False  # whether tokens sit at tables
+
     def __init__(self, chain, n_steps):
         self.number = chain.n_passes + 1  # streams of 0 are the start's
         self.shift = chain.seed - chain.tokens.seed  # other streams than those of the tokens
@@ -209,9 +211,21 @@ class Start:
         size = np.where(tokens.size, self.size, 0)
         # An alias table is worth its cost if the block itself has many tokens of the word.
         kind = self.storage(self.sampler, tokens.size, n_components)
-        found = lda.empty_counts(kind, size, self.prior, n_components)
+        found = lda.empty_counts(kind, size, self.prior, n_components, seated=self.seated)
         found.set_lists(*self.lists, size)
         return found
+
+    def topic_totals(self):
+        """What is added to a topic's tokens."""
+        return self.prior.topic_totals()
+
+    def seating(self):
+        """What a block's sweep reads of tables, and writes, if tokens sit at any."""
+        return None
+
+    def all_changes(self, tokens, counts, changes):
+        """What a block has changed in words in topics, and beside, given its counts thereafter."""
+        return changes
 
 
 def sweep_block(tokens, z, start):
@@ -229,30 +243,34 @@ def sweep_block(tokens, z, start):
     Returns
     -------
     changes : csr_array of shape (n_features, n_components)
-        What it has changed in the counts of words in topics.
+        What it has changed in the counts of words in topics; with more below where there are
+        tables.
     moved : tuple of ndarray
         Bits that say which tokens have another topic, and these topics.
     """
     n_components = len(start.n_topic)
     z = z.astype(type_of_topics(n_components), copy=False)
     new, n_topic = z.copy(), start.n_topic.copy()
-    start.counts_for(tokens).sweep(
+    counts = start.counts_for(tokens)
+    counts.sweep(
         tokens.word,
         new,
         tokens.ptr,
         tokens.groups,
         n_topic,
         start.alpha,
-        start.prior.topic_totals(),
+        start.topic_totals(),
         tokens.seed + start.shift,
         start.number,
         cycle=start.sampler == "cycle",
         fresh=start.fresh,
         n_steps=start.n_steps,
         n_threads=threads_for(lda.WORK_A_TOKEN * tokens.n_tokens),
+        seating=start.seating(),
     )
     tokens.kept = {start.drawn: z, start.after: new}
-    return changes_of(tokens, z, new, n_components)
+    changes, moved = changes_of(tokens, z, new, n_components)
+    return start.all_changes(tokens, counts, changes), moved
 
 
 def changes_of(tokens, z, new, n_components):
@@ -269,10 +287,10 @@ def _table(words, topics, values, shape):
     cells = np.concatenate(words), np.concatenate(topics)
     table = sp.coo_array((values, cells), shape=shape).tocsr()
     table.eliminate_zeros()
-    return _narrow(table)
+    return narrow(table)
 
 
-def _narrow(table):
+def narrow(table):
     """A table of integers in a type as small as may be."""
     ends = table.data.min(initial=0), table.data.max(initial=0)
     table.data = table.data.astype(np.result_type(*map(np.min_scalar_type, ends)))
@@ -344,6 +362,7 @@ class InBlocks:
     Its `tokens` are :class:`TokensInBlocks`, and its `z` are the topics block by block.
     """
 
+    start_type = Start
     drawn = 0  # the number of its state, by which its topics are asked for
     _cases = None  # of which state, and of its documents
 
@@ -400,7 +419,7 @@ class InBlocks:
 
     def draw_topics(self, n_steps):
         """Draw the topic of every token once, in place."""
-        start = Start(self, n_steps)
+        start = self.start_type(self, n_steps)
         self._take(self.tokens.each(sweep_block, start, self.drawn, self.z), start)
 
     def _take(self, parts, start):
@@ -415,10 +434,13 @@ class InBlocks:
                 yield table
 
         total = in_tree(changes(), _added)
-        counts = _added(self.counts.to_table(self.n_components), total)
-        self._counts, self.z = ListedCounts.of_table(counts), z
+        self._counts, self.z = self._changed(total), z
         self.drawn = start.after
         self.count_topics()
+
+    def _changed(self, total):
+        """The counts after what all blocks have changed."""
+        return ListedCounts.of_table(_added(self.counts.to_table(self.n_components), total))
 
     # ------------------------------------------------------------------ documents
 

@@ -152,7 +152,7 @@ class Chain:
             self._add_last()
             return self.total[:-1].reshape(shape) / np.float32(self.n_averaged)
         counts = np.zeros(shape)
-        cells, values = _cells(self.sample_lists(), self.n_components)
+        cells, values = cells_of(self.sample_lists(), self.n_components)
         counts.ravel()[cells] = values
         return counts
 
@@ -166,7 +166,7 @@ class Chain:
             size = len(self.tokens.size) * self.n_components
             self.total = np.zeros(size + 1, dtype=np.float32)
         if self.total[-1] < self.n_averaged:
-            cells, values = _cells(self.last, self.n_components)
+            cells, values = cells_of(self.last, self.n_components)
             self.total[np.append(cells, -1)] += np.append(values, 1)
 
     # ------------------------------------------------------------------ pickles
@@ -226,7 +226,7 @@ def sampled_pass(
     return chain
 
 
-def _cells(lists, n_components):
+def cells_of(lists, n_components):
     """Where the entries of lists of counts are in a flat table, and their values."""
     row_ptr, topics, values = lists
     rows = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))

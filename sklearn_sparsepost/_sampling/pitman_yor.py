@@ -107,6 +107,12 @@ class PitmanYorChain(lda.LDAChain):
         new.n_tables = self.n_tables.copy()
         return new
 
+    def seat_again(self):
+        """Have draws know of another discount; tables stay."""
+        row_ptr, topics, _ = self.counts.to_lists()
+        tables = self.counts.to_tables()
+        self.n_tables = self.counts.seat(self.steps[0], row_ptr, topics, tables)
+
     def _has(self, *, discount, concentration, **settings):
         same = discount == self.discount and concentration == self.concentration
         return same and super()._has(**settings)
@@ -236,8 +242,7 @@ def learn_discount(chain):
     rng = keyed_generator(chain.seed, SEATING + chain.n_passes + 1, 0)
     chain.discount = discount_at(slice_draw(log_density, np.log(a) - np.log1p(-a), rng))
     chain._steps = None
-    row_ptr, topics, _ = chain.counts.to_lists()
-    chain.n_tables = chain.counts.seat(chain.steps[0], row_ptr, topics, chain.counts.to_tables())
+    chain.seat_again()
 
 
 def learn_concentration(chain):
