@@ -133,6 +133,7 @@ class DirichletDocuments:
         *,
         start: NDArray[Any] | None = None,
         want_mass: bool = False,
+        n_tokens: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], ...]: ...
     def gains(
         self,
@@ -403,6 +404,7 @@ class SampledDocuments(DirichletDocuments):
         *,
         start: NDArray[Any] | None = None,
         want_mass: bool = False,
+        n_tokens: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], ...]: ...
     def gains(
         self,
