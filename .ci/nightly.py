@@ -154,7 +154,7 @@ def trials(draw):
 # ---------------------------------------------------------------------- what is made of it
 
 
-def as_given(table, folder):
+def as_given(table, folder, file="X.npy"):
     """Data in the form that they are to be given in."""
     values, dtype, form = table
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -177,8 +177,8 @@ def as_given(table, folder):
     if form == "read-only":
         X.flags.writeable = False
     if form == "mapped" and X.dtype != object and X.size:
-        np.save(folder / "X.npy", X)
-        return np.load(folder / "X.npy", mmap_mode="r")
+        np.save(folder / file, X)
+        return np.load(folder / file, mmap_mode="r")
     return X.tolist() if form == "list" else X
 
 
@@ -213,7 +213,7 @@ def attempt(trial, folder):
     """
     name, params, table, other, first, again, calls, weighted = trial
     X = as_given(table, folder)
-    Y = X if other is None else as_given(other, folder)
+    Y = X if other is None else as_given(other, folder, "Y.npy")  # or it would write over X
     made = ESTIMATORS[name]
     fixed = {each: value for each, value in FIXED.items() if each in made._parameter_constraints}
     estimator = made(**{**fixed, **params})

@@ -356,6 +356,8 @@ class GibbsCTM(BaseSampledTopics):
         if covariance.ndim < 2:
             covariance = np.broadcast_to(covariance, (K,)).copy()
             positive = (covariance >= LEAST_PRIOR).all()
+            if self.covariance_type == "full":  # matrices are drawn and factored
+                positive &= covariance.min() > LEAST_EIGENVALUE * covariance.max()
         else:
             values = np.linalg.eigvalsh(covariance)
             positive = np.allclose(covariance, covariance.T, rtol=1e-8) and (
@@ -363,7 +365,8 @@ class GibbsCTM(BaseSampledTopics):
             )
         if not positive:
             raise ValueError(
-                "covariance_prior must be positive definite and symmetric, or positive variances"
+                "covariance_prior must be positive definite and symmetric, or positive variances: "
+                f"of full covariances the least at least {LEAST_EIGENVALUE:g} of the largest"
             )
         freedom = self.degrees_of_freedom_prior
         if freedom is not None and freedom <= K - 1:

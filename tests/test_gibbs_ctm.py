@@ -212,6 +212,7 @@ def test_hundreds_of_sweeps_stay_bounded():
         ({"covariance_prior": np.triu(np.ones((6, 6)))}, "covariance_prior must be positive def"),
         ({"covariance_prior": np.eye(6), "covariance_type": "diag"}, r"shape \(6, 6\)"),
         ({"covariance_prior": -np.ones(6)}, "covariance_prior must be positive"),
+        ({"covariance_prior": np.geomspace(1, 1e-30, 6)}, "covariance_prior must be positive def"),
         ({"degrees_of_freedom_prior": 5.0}, "degrees_of_freedom_prior=5.0 must be more than"),
         ({"topic_word_prior": np.full((2, 2), 0.1)}, r"topic_word_prior has shape \(2, 2\)"),
         ({"sampler": "cycle"}, "'sampler' parameter"),
