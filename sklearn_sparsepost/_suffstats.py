@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from sklearn_sparsepost import _tables as tables
-from sklearn_sparsepost._run.memory import clear, recycled_zeros
+from sklearn_sparsepost._run.memory import recycled_zeros
 from sklearn_sparsepost._tables import SPARSE, RowTable, SparseTable
 
 
@@ -321,7 +321,7 @@ class SuffStats:
             elif self.undo is not None:
                 self.arrays[name] = np.zeros(array.shape)
             else:
-                clear(array)
+                array.fill(0)
         for name in self.scalars:
             self.scalars[name] = 0.0
         self.factor = 1.0

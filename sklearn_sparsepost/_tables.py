@@ -107,10 +107,8 @@ class SparseTable:
         """This table with components taken in a new order, none twice; the others are gone."""
         place = np.full(self.shape[1], -1, dtype=np.int32)
         place[order] = np.arange(len(order))
-        columns = place[self.columns]
-        held = columns >= 0
-        before = np.concatenate([[0], np.cumsum(held)])
-        parts = before[self.row_ptr], columns[held], self.values[held]
+        n_threads = threads_for(len(self.columns))
+        parts = _row_tables.take_entries(self.row_ptr, self.columns, self.values, place, n_threads)
         return SparseTable(self.rows, *parts, (self.shape[0], len(order)))
 
     def merged(self, kept, absorbed):

@@ -424,6 +424,21 @@ def test_columns_are_taken_as_by_numpy(n_threads):
     np.testing.assert_array_equal(taken, table[:, order])
 
 
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_entries_are_taken_as_by_numpy(dtype, n_threads):
+    rng = np.random.default_rng(0)
+    table = rng.random((50, 20)) * (rng.random((50, 20)) < 0.3)
+    order = np.array([3, 7, 0, 19])
+    given = SparseTable.of(table.astype(dtype))
+    place = np.full(20, -1, dtype=np.int32)
+    place[order] = np.arange(4)
+    taken = _row_tables.take_entries(given.row_ptr, given.columns, given.values, place, n_threads)
+    found = SparseTable(given.rows, *taken, (50, 4)).to_csr()
+    np.testing.assert_array_equal(found.toarray(), table[given.rows][:, order].astype(dtype))
+    assert found.nnz == np.count_nonzero(table[:, order])
+
+
 def test_memory_is_used_again_once_no_view_is_left():
     memory.forget()
     shape = 1000, memory.LEAST_KEPT // 8000 + 2

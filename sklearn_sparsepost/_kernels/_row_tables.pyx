@@ -372,3 +372,51 @@ def take_columns(
     for row in prange(table.shape[0], nogil=True, schedule="static", num_threads=n_threads):
         for j in range(order.shape[0]):
             taken[row, j] = table[row, order[j]]
+
+
+def take_entries(
+    const long long[::1] row_ptr,  # IN
+    const int[::1] topics,  # IN
+    const floating[::1] values,  # IN
+    const int[::1] place,  # IN
+    int n_threads=1,  # IN
+):
+    """The entries of some topics, under other numbers and in the order in which they are.
+
+    Parameters
+    ----------
+    row_ptr : ndarray of shape (n_rows + 1,), int64
+        Row `r` has its entries at ``row_ptr[r]:row_ptr[r + 1]``.
+    topics, values : ndarray of shape (n_stored,)
+        The entries.
+    place : ndarray of shape (n_topics,), int32
+        The new number of each topic; negative for those that are left out.
+    n_threads : int, default=1
+        Number of OpenMP threads.
+
+    Returns
+    -------
+    taken_ptr, taken_topics, taken_values : ndarray
+        What is left of each row.
+    """
+    cdef Py_ssize_t r, i, at, n, n_rows = row_ptr.shape[0] - 1
+    taken_ptr_array = np.zeros(n_rows + 1, dtype=np.int64)
+    cdef long long[::1] taken_ptr = taken_ptr_array
+    for r in prange(n_rows, nogil=True, schedule="static", num_threads=n_threads):
+        n = 0
+        for i in range(row_ptr[r], row_ptr[r + 1]):
+            n = n + (place[topics[i]] >= 0)
+        taken_ptr[r + 1] = n
+    np.cumsum(taken_ptr_array, out=taken_ptr_array)
+    taken_topics_array = np.empty(taken_ptr[n_rows], dtype=np.int32)
+    taken_values_array = np.empty(len(taken_topics_array), dtype=np.asarray(values).dtype)
+    cdef int[::1] taken_topics = taken_topics_array
+    cdef floating[::1] taken_values = taken_values_array
+    for r in prange(n_rows, nogil=True, schedule="static", num_threads=n_threads):
+        at = taken_ptr[r]
+        for i in range(row_ptr[r], row_ptr[r + 1]):
+            if place[topics[i]] >= 0:
+                taken_topics[at] = place[topics[i]]
+                taken_values[at] = values[i]
+                at = at + 1
+    return taken_ptr_array, taken_topics_array, taken_values_array

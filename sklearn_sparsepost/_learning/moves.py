@@ -25,7 +25,7 @@ from sklearn_sparsepost._learning.topic_moves import (
 )
 from sklearn_sparsepost._models.tracking import Change, Track
 from sklearn_sparsepost._run.streams import STREAM_MOVES
-from sklearn_sparsepost._run.threads import map_threads, single_blas
+from sklearn_sparsepost._run.threads import single_blas
 
 # Units on which the overlap of components is judged, in runs of neighbours.
 SAMPLE_UNITS, SAMPLE_RUNS = 4096, 64
@@ -93,22 +93,22 @@ def pass_with_moves(
     >>> bool(state.stats.n_components <= 10)
     True
     """
+    most = np.inf if max_components is None else max_components
+    births = partial(give_birth, most_components=most, clusters=clusters)
+    with single_blas():  # the bits may depend on the threads; once a pass, as it takes a while
+        return _pass_and_moves(one_pass, model, corpus, state, moves, most, births, options)
+
+
+def _pass_and_moves(one_pass, model, corpus, state, moves, most, births, options):
     n_before = state.stats.n_components
     model = model.resized(n_before)
-    most = np.inf if max_components is None else max_components
-    with corpus.threads(), single_blas():  # pairs that tie differ by rounding
+    with corpus.threads():
         track = _track(model, corpus, state, moves, most)
     tried = "delete" not in moves or _may_delete(state, model, moves)
     state = one_pass(model, corpus, state, track=track, **options)
     state.attempts = Attempts(n_before) if state.attempts is None else state.attempts.copy()
     with corpus.threads():
-        state = _move(
-            model,
-            corpus,
-            state,
-            track,
-            partial(give_birth, most_components=most, clusters=clusters),
-        )
+        state = _move(model, corpus, state, track, births)
         if state.stats.n_components != n_before:
             state.local = {}
             state.sum_anew()
@@ -157,8 +157,7 @@ def _move(model, corpus, state, track, births):
     found = [state.tracked[b] for b in sorted(state.tracked)]
     state.overlap = sum(part.overlap for part in found) if track.overlap else None
     if track.parents is not None:
-        with single_blas():  # the bits may depend on the threads
-            state, bound = births(model, corpus, state, track.parents, bound)
+        state, bound = births(model, corpus, state, track.parents, bound)
         state.history[-1] = bound
         return state
     state, bound = merge_components(model, state, track.pairs, bound)
@@ -294,8 +293,7 @@ def merge_components(model, state, pairs, bound):
             [_loss_of(state.tracked[b], slot) for slot in accepted] for b in range(len(state.memo))
         ]
         fold = partial(_folded_memory, position=position, pairs=pairs[accepted])
-        given = list(zip(state.memo, losses, strict=True))
-        state.memo = map_threads(lambda batch: fold(*batch), given)
+        state.memo = [fold(*given) for given in zip(state.memo, losses, strict=True)]
     if attempts is not None:
         if not accepted:
             state = state.with_components(state.stats, state.learned)
@@ -347,7 +345,7 @@ def _folded_memory(seen, losses, *, position, pairs):
     merged = seen.fold(position)
     for (kept, _), loss in zip(pairs, losses, strict=True):
         _take(merged, position[kept], loss)
-    return merged.compact()
+    return merged
 
 
 def _loss_of(tracked, slot):

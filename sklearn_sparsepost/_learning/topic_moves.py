@@ -9,7 +9,6 @@ statistics, and fits them without it.
 import numpy as np
 
 from sklearn_sparsepost._models.tracking import MOST_USERS
-from sklearn_sparsepost._run.threads import map_threads
 from sklearn_sparsepost._suffstats import sum_of_chunks
 
 # Pairs a pass, of those that correlate and of those that are alike, and the least of either.
@@ -261,6 +260,7 @@ def delete_topics(model, corpus, state, targets, bound):
         if not found > bound:
             attempts.fail([component], count)
             failures += 1
+            del trial  # the next one takes its memory
             continue
         failures, accepted = 0, accepted + 1
         if state.memo is not None:
@@ -337,13 +337,12 @@ def _exchange(stats, new, old):
 def _memory_without(memo, component, parts, fitted):
     """Statistics of the batches without a component, of which `fitted` are those fitted anew."""
 
-    def without(given):
-        b, seen = given
+    def without(b, seen):
         if b not in fitted:
             return seen.drop(component)
         return seen.plus(parts[b][1], -1.0).drop(component).plus(fitted[b])
 
-    return map_threads(without, list(enumerate(memo)))
+    return [without(b, seen) for b, seen in enumerate(memo)]
 
 
 def runs_of(numbers):

@@ -1,7 +1,7 @@
 """Weights of ever more topics: sticks, and the surrogate bound of their posterior (paper 002)."""
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from scipy.special import expit, gammaln, logit, psi, zeta
 
 from sklearn_sparsepost._models.documents import DirichletDocuments
@@ -149,7 +149,7 @@ class StickBound:
         logits = np.clip(np.log(rho) - np.log1p(-rho), *LOGIT_BOUNDS)
         given = np.concatenate([logits, np.clip(np.log(omega), *LOG_BOUNDS)])
         start, scale = self._start(logits, use)
-        limits = np.repeat([LOGIT_BOUNDS, LOG_BOUNDS], K, axis=0) * scale[:, None]
+        lower, upper = np.repeat([LOGIT_BOUNDS, LOG_BOUNDS], K, axis=0).T * scale
 
         def scaled_loss(z):
             value, slope = loss(z / scale)
@@ -160,7 +160,7 @@ class StickBound:
             start * scale,
             jac=True,
             method="L-BFGS-B",
-            bounds=limits,
+            bounds=Bounds(lower, upper),
             options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4},
         )
         gain = loss(given)[0] - found.fun

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sklearn_sparsepost._run.threads import map_threads
-
 # Bytes of a table from which its pages are always new, and up to which they are kept.
 LEAST_KEPT, MOST_KEPT = 2**22, 2**27
 # Tables whose memory is kept at most.
@@ -64,18 +62,8 @@ def _table_over(block, shape, dtype, leave):
 def recycled_zeros(shape):
     """A table of zeros, where possible in memory that nobody holds any more."""
     table = recycled(shape)
-    clear(table)
+    table.fill(0)
     return table
-
-
-def clear(table):
-    """Set a table to zero, a large one on threads."""
-    if table.nbytes < LEAST_KEPT:
-        table[...] = 0
-        return
-    step = max(1, LEAST_KEPT // table[:1].nbytes)
-    slabs = [table[first : first + step] for first in range(0, len(table), step)]
-    map_threads(lambda slab: slab.fill(0), slabs)
 
 
 class _LeftBriefly:

@@ -141,9 +141,15 @@ class _Divergence:
 
 def _choose_centres(X, weight, n_clusters, smoothing, n_trials, n_scored, rng):
     """Greedy k-means++: rows of `X` for centres, all different, and the nearest to each row."""
-    divergence = _Divergence(X, smoothing)
-    scored, importance = _scored_documents(weight * divergence.tokens, n_scored, rng)
-    gains = _Gains(X, scored, importance * weight[scored], smoothing)
+    tokens = row_sums(X.indptr, X.data)
+    scored, importance = _scored_documents(weight * tokens, n_scored, rng)
+    divergence, gains = map_threads(
+        lambda made: made(),
+        [
+            partial(_Divergence, X, smoothing),
+            partial(_Gains, X, scored, importance * weight[scored], smoothing),
+        ],
+    )
     # A document gains nothing by becoming a centre if another is as good as itself: duplicates.
     floor = divergence.to_itself(X) + 1e-9 * (1 + divergence.tokens)
     # Before the first centre: the divergence to the whole corpus.
