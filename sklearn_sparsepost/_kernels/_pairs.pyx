@@ -236,7 +236,8 @@ def overlaps(
     overlap : ndarray of shape (n_components, n_components), float64
         ``mass.T @ mass``, in double.
     """
-    cdef Py_ssize_t n_groups = mass.shape[0], K = mass.shape[1], block
+    cdef Py_ssize_t n_groups = mass.shape[0], K = mass.shape[1], block, i, j
+    cdef double value
     parts_array = np.zeros((TABLES, K, K))
     held_array = np.empty((TABLES, K), dtype=np.intp)
     cdef double[:, :, ::1] parts = parts_array
@@ -246,8 +247,16 @@ def overlaps(
             mass, block * n_groups // TABLES, (block + 1) * n_groups // TABLES, held[block],
             parts[block],
         )
-    overlap = parts_array.sum(axis=0)
-    return overlap + np.tril(overlap, -1).T
+    overlap_array = np.empty((K, K))
+    cdef double[:, ::1] overlap = overlap_array
+    for i in prange(K, nogil=True, schedule="static", num_threads=n_threads):
+        for j in range(i + 1):
+            value = 0
+            for block in range(TABLES):
+                value = value + parts[block, i, j]
+            overlap[i, j] = value
+            overlap[j, i] = value
+    return overlap_array
 
 
 cdef void _overlaps_of_groups(

@@ -9,7 +9,7 @@ statistics, and fits them without it.
 import numpy as np
 
 from sklearn_sparsepost._models.tracking import MOST_USERS
-from sklearn_sparsepost._suffstats import sum_of_chunks
+from sklearn_sparsepost._suffstats import exact_sum, sum_of_chunks
 
 # Pairs a pass, of those that correlate and of those that are alike, and the least of either.
 N_PAIRS, LEAST_CORRELATION, LEAST_SIMILARITY = 50, 0.05, 0.3
@@ -295,7 +295,7 @@ def _without(smaller, corpus, state, component, parts):
     trial = state.with_components(state.stats.drop(component), learned)
     trial.tracked = state.tracked
     before = None
-    found = [stats.drop(component) for _, stats in parts.values()]
+    found = [exact_sum((stats for _, stats in parts.values()), apart=True).drop(component)]
     together = np.concatenate([numbers for numbers, _ in parts.values()])
     for _ in range(N_TURNS if len(together) else 0):
         before, found = found, [_fitted(smaller, corpus, trial, together)]

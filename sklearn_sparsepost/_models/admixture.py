@@ -22,8 +22,8 @@ from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import ENTRY_WORK, SparseTable
 
-# What a pair of components costs in a group, in multiplications or so.
-PAIR_WORK = 16
+# What a pair of components costs in a group, and a product of masses, in multiplications or so.
+PAIR_WORK, OVERLAP_WORK = 48, 4
 # Threads that index a chunk at most: each counts all words of the vocabulary.
 INDEX_THREADS = 4
 # What was indexed of chunks that somebody holds: passes meet the same ones again.
@@ -425,7 +425,7 @@ def _overlap(mass, level):
     """Products of the groups' masses of each two components, summed over groups."""
     if not level:  # nearly all components are in all groups
         return (mass.T @ mass).astype(np.float64)
-    return _pairs.overlaps(mass, threads_for(level * mass.size))
+    return _pairs.overlaps(mass, threads_for(OVERLAP_WORK * level * mass.size))
 
 
 def _part_of(chunk, globals_, given, mass, n_tokens, used):

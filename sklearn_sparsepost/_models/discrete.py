@@ -14,7 +14,7 @@ from sklearn_sparsepost._run.threads import map_threads, single_blas, threads_fo
 from sklearn_sparsepost._tables import PseudoCounts, SparseTable
 
 # What a word's weight in a topic costs, and a look at a pair of topics, in multiplications or so.
-WEIGHT_WORK, PAIR_WORK = 8, 4
+WEIGHT_WORK, PAIR_WORK = 24, 4
 # Features at a time whose products are summed.
 SLAB = 4096
 # Stands for the log of 0 in the maximum likelihood of bits.

@@ -12,6 +12,8 @@ from sklearn_sparsepost._run.threads import threads_for
 ACTIVE_TOL = 1e-4
 # Reweightings of the words' own best topics before a document's active topics are gathered.
 BURN_IN = 2
+# What a topic costs in a step of a word, and in a sum over documents, in multiplications or so.
+STEP_WORK, GAIN_WORK = 12, 16
 # A learned prior stays above this.
 LEAST_LEARNED = 1e-6
 
@@ -178,7 +180,7 @@ class DirichletDocuments:
         if not self.learn:
             return np.zeros(len(alpha)), 0.0
         counted = np.ones(len(mass)) if weight is None else weight
-        n_threads = threads_for(mass.size)
+        n_threads = threads_for(GAIN_WORK * mass.size)
         gains = topic_stats.prior_gains(mass, alpha, counted, n_threads)
         return gains, length_gain(alpha.sum(), n_tokens, weight)
 
@@ -292,7 +294,7 @@ class DirichletDocuments:
             active_tol=ACTIVE_TOL,
             start=start,
             want_mass=want_mass,
-            n_threads=threads_for(counts.size * len(alpha)),
+            n_threads=threads_for(STEP_WORK * counts.size * len(alpha)),
         )
 
     def _spared(self, indptr, counts, n_tokens):
