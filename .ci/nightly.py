@@ -43,7 +43,8 @@ ROUND = 200
 MOST_SECONDS = 120
 # They say how much work there is, or how many threads.
 SMALL = {"max_iter": 3, "n_components": 7, "n_init": 2, "max_components": 9, "n_factors": 9}
-SMALL |= {"n_mh_steps": 3, "n_sweeps": 3, "n_logit_steps": 3, "max_doc_update_iter": 9}
+SMALL |= {"n_mh_steps": 3, "n_sweeps": 3, "burn_in": 3, "n_logit_steps": 3}
+SMALL |= {"max_doc_update_iter": 9}
 FIXED = {"n_jobs": 1, "verbose": 0, "random_state": 0, "memmap_folder": None}
 # Fitted values that are NaN where nothing was computed.
 MAY_BE_NAN = ("bound_history", "log_likelihood_history", "restart", "lower_bound")
