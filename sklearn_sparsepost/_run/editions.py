@@ -7,6 +7,7 @@ new, or has lost what it knew, makes the same bits of it.
 """
 
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn_sparsepost._run.threads import map_threads
 # Changes are sent if they are smaller than this share of the whole, packed.
 WORTH_IT = 0.5
 # What all changes may weigh before a whole is sent anew, if more than itself: of its memory.
-MOST_CHANGES = 0.25
+MOST_CHANGES = 0.5
 # Entries that are compared at a time.
 BLOCK = 1 << 20
 
@@ -61,7 +62,8 @@ class Editions:
         if arrays is not None and [_kind(array) for array in arrays] == [_kind(a) for a in new]:
             places = [_places(*pair) for pair in zip(arrays, new, strict=True)]
             # They are told in at least five bytes each.
-            if 5 * sum(map(len, places)) < min(room, WORTH_IT * size):
+            n_places = sum(len(where) for blocks in places for where in blocks)
+            if 5 * n_places < min(room, WORTH_IT * size):
                 steps = zip(arrays, new, places, strict=True)
                 change = Parcel.of((text, [_differences(*step) for step in steps]))
                 room -= change.nbytes
@@ -173,23 +175,30 @@ def _kind(array):
 
 
 def _places(old, new):
-    """Where two arrays differ."""
+    """Where two arrays differ, block by block."""
     old, new = old.ravel(), new.ravel()
 
     def found(first):
         block = slice(first, first + BLOCK)
         return first + np.flatnonzero(other_bits(old[block], new[block]))
 
-    return np.concatenate(map_threads(found, list(range(0, len(new), BLOCK))))
+    return map_threads(found, list(range(0, len(new), BLOCK)))
 
 
-def _differences(old, new, where):
-    """By what two arrays differ in some places; the old one becomes the new one.
+def _differences(old, new, places):
+    """By what two arrays differ in some places, block by block; the old one becomes the new one."""
+    old, new = old.ravel(), new.ravel()
+    parts = map_threads(partial(_differences_at, old, new), places)
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+
+def _differences_at(old, new, where):
+    """By what two flat arrays differ in some places; the old one becomes the new one.
 
     Sums to which numbers in single precision are added and taken away again differ by another such
     number, mostly: that is looked at, bit by bit, and half as large.
     """
-    old, values = old.ravel(), new.ravel()[where]
+    values = new[where]
     is_step, steps = np.zeros(len(where), dtype=bool), np.empty(0, dtype=np.float32)
     if new.dtype == np.float64:
         with np.errstate(all="ignore"):
