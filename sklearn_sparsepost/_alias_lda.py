@@ -1,4 +1,4 @@
-"""AliasLDA: latent Dirichlet allocation by collapsed Gibbs sampling (paper 004)."""
+"""AliasLDA: latent Dirichlet allocation by collapsed Gibbs sampling (Li et al. 2014)."""
 
 from functools import partial
 from numbers import Integral, Real

@@ -1,4 +1,4 @@
-"""GibbsCTM: correlated topics by partially collapsed Gibbs sampling (paper 003)."""
+"""GibbsCTM: correlated topics by partially collapsed Gibbs sampling (Chen et al. 2013)."""
 
 import os
 from functools import partial

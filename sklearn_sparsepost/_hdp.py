@@ -1,4 +1,4 @@
-"""SparseHDP: topics whose number is found, by sparse posteriors and moves (paper 002)."""
+"""SparseHDP: topics whose number is found, by sparse posteriors and moves (Hughes et al. 2015)."""
 
 from functools import partial
 from numbers import Integral

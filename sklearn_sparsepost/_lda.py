@@ -1,4 +1,4 @@
-"""SparseLDA: latent Dirichlet allocation with L-sparse variational local steps (paper 000)."""
+"""SparseLDA: latent Dirichlet allocation, L-sparse local steps (Hughes & Sudderth 2016)."""
 
 from functools import partial
 from numbers import Integral

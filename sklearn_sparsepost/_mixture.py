@@ -1,4 +1,4 @@
-"""SparseMixture: mixtures whose responsibilities have at most L non-zeros (paper 000)."""
+"""SparseMixture: mixtures with at most L responsibilities a row (Hughes & Sudderth 2016)."""
 
 import warnings
 from numbers import Integral

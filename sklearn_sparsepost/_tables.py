@@ -185,8 +185,8 @@ class RowTable:
     """A table of features x components that keeps the few entries of each row.
 
     A table never changes: adding makes a new one, which shares the rows that stayed as they were,
-    so that it costs no more than the rows that are added to (paper 001, Appendix A). So a step
-    that fails leaves nothing to mend.
+    so that it costs no more than the rows that are added to (Mimno et al. 2012, Appendix A). So a
+    step that fails leaves nothing to mend.
 
     Parameters
     ----------

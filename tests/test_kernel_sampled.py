@@ -97,7 +97,7 @@ def test_alias_tables_draw_alpha_times_weight():
 
 
 def posterior(weight, alpha, counts):
-    """All assignments of the tokens, and their probabilities (paper 001, Eq. 4)."""
+    """All assignments of the tokens, and their probabilities (Mimno et al. 2012, Eq. 4)."""
     words = np.repeat(np.arange(len(counts)), counts)
     K = len(alpha)
     z = np.array(list(product(range(K), repeat=len(words))))

@@ -1,4 +1,4 @@
-"""Exact top-L selection: Alg. 1 and the optimality of section 3.1 of paper 000."""
+"""Exact top-L selection: Alg. 1 and the optimality of section 3.1 of Hughes & Sudderth 2016."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Sticks of the hierarchical Dirichlet process: the surrogate bound and its maximum (paper 002)."""
+"""Sticks of the HDP: the surrogate bound and its maximum (Hughes et al. 2015)."""
 
 import numpy as np
 import pytest

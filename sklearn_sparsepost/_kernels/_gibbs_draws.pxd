@@ -4,8 +4,8 @@
 #
 # * LISTED: its topics and their counts. All of them are weighed: Yao, Mimno & McCallum (2009).
 # * ALIASED: a row over all topics, and an alias table of a while ago. The document's topics are
-#   weighed, the table stands in for all others, and Metropolis-Hastings corrects (paper 004); or
-#   word and document propose in turn (the cycle of Yuan et al. 2015).
+#   weighed, the table stands in for all others, and Metropolis-Hastings corrects (Li et al. 2014);
+#   or word and document propose in turn (the cycle of Yuan et al. 2015).
 # * DENSE: a row over all topics, all of which are weighed, a vector at a time.
 #
 # In a document a topic weighs the document's tokens in it plus alpha. Where weights of documents'
@@ -15,9 +15,9 @@
 #
 # * Dirichlet: (count + beta) * inverse, inverse = 1 / (tokens of the topic + sum of beta).
 # * PitmanYor: (join + lift * base) * inverse, where the word's tokens in the topic sit at tables
-#   (paper 004): join = tokens - discount * tables, lift = concentration + discount * tables of the
-#   topic, base is the word's share of what all topics share, and inverse = 1 / (tokens of the topic
-#   + concentration).
+#   (Li et al. 2014): join = tokens - discount * tables, lift = concentration + discount * tables of
+#   the topic, base is the word's share of what all topics share, and inverse = 1 / (tokens of the
+#   topic + concentration).
 #
 # So in both a word has a part of its own, `_rise`, and a smooth one of base * `spread`.
 from libc.string cimport memset
@@ -467,7 +467,7 @@ cdef inline double _weigh_listed(
 cdef inline int _draw_aliased(
     model_t *model, Sampler *s, Table *t, Word *word, const Held *held
 ) noexcept nogil:
-    """Paper 004: what the document has exactly, alpha from the table, then accept or stay."""
+    """Li et al. 2014: what the document has exactly, alpha from the table, then accept or stay."""
     cdef int _step, k = held.k, new
     cdef const float *stale = t.stale + word.row * t.stride
     cdef double near, own = held.rise * (s.n_doc[k] - s.unit) * held.inverse

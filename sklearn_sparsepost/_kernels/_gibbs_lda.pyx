@@ -1,4 +1,4 @@
-"""Collapsed Gibbs sampling of the topics of tokens (paper 004): one sweep in blocks.
+"""Collapsed Gibbs sampling of the topics of tokens (Li et al. 2014): one sweep in blocks.
 
 Documents and words are dealt to groups; a block is what a group of documents holds of a group of
 words. Blocks that share neither run at the same time, in threads, on counts that nobody else

@@ -1,7 +1,7 @@
 """A document's logits given its tokens' topics: one Gibbs sweep, component by component.
 
-The topic weights of a document are softmax(eta), eta ~ N(mean, Sigma) (paper 003). Given C tokens
-of N in topic k, and r = sum over j != k of exp(eta_j), the conditional density of eta_k is
+The topic weights of a document are softmax(eta), eta ~ N(mean, Sigma) (Chen et al. 2013). Given C
+tokens of N in topic k, and r = sum over j != k of exp(eta_j), the conditional density of eta_k is
 
     exp(C eta_k) / (exp(eta_k) + r)^N * N(eta_k; m, v)
 

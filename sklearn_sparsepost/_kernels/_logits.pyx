@@ -1,4 +1,4 @@
-"""Logits of documents given the topics of their tokens (paper 003): sweeps over a corpus.
+"""Logits of documents given the topics of their tokens (Chen et al. 2013): sweeps over a corpus.
 
 * `sweep_documents`: the logits of all documents, each drawn given its tokens' topics;
 * `draw_numbers`, `draw_many_numbers`: draws of the distributions that it is made of, for tests.

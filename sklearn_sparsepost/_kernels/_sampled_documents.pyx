@@ -1,4 +1,4 @@
-"""The sampled local step of topic models: sweeps over the tokens of documents (paper 001, Alg. 1).
+"""The sampled local step of topic models: sweeps over tokens (Mimno et al. 2012, Alg. 1).
 
 Topics stay as they are during the step, so a word's alias table is exact and nothing has to be
 accepted or rejected. `_sampled_words` makes these tables; here a token's topic is drawn given those
@@ -522,7 +522,7 @@ def sample_documents(
     bint want_mass=False,  # IN
     int n_threads=1,  # IN
 ):
-    """Sample the topics of every document of a chunk (paper 001, Eqs. 9 and 10).
+    """Sample the topics of every document of a chunk (Mimno et al. 2012, Eqs. 9 and 10).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What words weigh in fixed topics, as draws read it (paper 001, Appendix A); parallel over words.
+"""What words weigh in fixed topics, as draws read it (Mimno et al. 2012, Appendix A).
 
 * `list_words`: weights in the topics that have counts of a word, beside a part that words share;
 * `alias_tables`: draws from alpha times these weights in constant time;
@@ -41,7 +41,7 @@ def list_words(
     bint point,  # IN
     int n_threads=1,  # IN
 ):
-    """What words weigh in the topics that have counts of them (paper 001, Appendix A).
+    """What words weigh in the topics that have counts of them (Mimno et al. 2012, Appendix A).
 
     Parameters
     ----------

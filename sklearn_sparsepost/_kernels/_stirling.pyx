@@ -1,4 +1,4 @@
-"""Ratios of generalised Stirling numbers, by which tokens sit at tables (paper 004).
+"""Ratios of generalised Stirling numbers, by which tokens sit at tables (Li et al. 2014).
 
 S(m, s) weighs the ways in which m tokens sit at s tables under a discount a (Hsu & Shiue 1998):
 S(m + 1, s) = S(m, s - 1) + (m - a s) S(m, s), and S(0, 0) = 1. The numbers leave every range soon,

@@ -3,7 +3,7 @@
 Three kernels do the work, in this order, each parallel over independent units, none with a race:
 
 * `_topic_words.topic_rows`, over words: exp(E[log phi]) and each word's L best topics;
-* `fit_documents`, over documents: Alg. 2 of paper 000 under the L-sparse constraint, with restarts;
+* `fit_documents`, over documents: Alg. 2 of Hughes & Sudderth 2016, L-sparse, with restarts;
 * `_topic_stats.sum_by_word`, over words: expected counts of words in topics, in document order.
 
 Inside a document the block of topic weights is stored topic by topic, `n_active` rows of words,
@@ -209,7 +209,7 @@ cdef inline double _bound(
 ) noexcept nogil:
     """What the bound says of the document after a step to MASS, but for constants.
 
-    Paper 000, C.4, with theta = alpha + mass, which cancels the terms in E[log pi]. As
+    Hughes & Sudderth 2016, C.4, with theta = alpha + mass, which cancels the terms in E[log pi]. As
     r = B weight / norm, E[log p(x)] + entropy is sum count log(norm) - sum mass log(weight).
     """
     cdef double total = 0
@@ -253,7 +253,7 @@ cdef inline double _evaluate(
 
 
 cdef inline void _drop_small(Document *doc, floating *vec, double active_tol) noexcept nogil:
-    """Forget topics whose mass has decayed: it never rises again (paper 000, D.3)."""
+    """Forget topics whose mass has decayed: it never rises again (Hughes & Sudderth 2016, D.3)."""
     cdef int a, n = 0
     cdef floating *mass = vec + MASS * doc.stride
     cdef floating *alpha = vec + ALPHA * doc.stride
@@ -306,7 +306,7 @@ cdef void _restart(
 ) noexcept nogil:
     """Restart proposals: the smallest topic's mass forced to zero, kept if the bound improves.
 
-    Paper 000, section 5, after Hughes, Kim & Sudderth (2015). From the smallest topic upwards,
+    Hughes & Sudderth 2016, section 5, after Hughes et al. 2015. From the smallest topic upwards,
     each topic is tried at most once, and none of a document that has few.
     """
     cdef int n, _trial, victim, a, _it
@@ -349,7 +349,7 @@ cdef void _fit_document(
     const double *gammaln_alpha, const Options *opt, double active_tol,
     floating *vec, floating *words, floating *resp
 ) noexcept nogil:
-    """Alg. 2 of paper 000 for one document from the masses in MASS, then restart proposals."""
+    """Hughes & Sudderth 2016, Alg. 2, for one document from the masses in MASS, then restarts."""
     cdef int K = opt.n_topics, a, u
     cdef Py_ssize_t m = doc.m
     cdef floating *block = words + BLOCK * m
@@ -510,7 +510,7 @@ def fit_documents(
     bint want_mass=False,  # IN
     int n_threads=1,  # IN
 ):
-    """Fit the local posterior of every document of a chunk (paper 000, Alg. 2).
+    """Fit the local posterior of every document of a chunk (Hughes & Sudderth 2016, Alg. 2).
 
     Parameters
     ----------

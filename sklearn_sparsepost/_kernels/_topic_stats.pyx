@@ -354,9 +354,9 @@ def dirichlet_bound_terms(
 ):
     """Sum over topics of log Gamma(prior + counts) - log Gamma(prior), for every word.
 
-    The part of the bound that only the topics have (paper 000, B.2) once the sums over words are
-    put to it; of topics that are points x log x stands for log Gamma(x). Words that a topic never
-    has cost nothing.
+    The part of the bound that only the topics have (Hughes & Sudderth 2016, B.2) once the sums over
+    words are put to it; of topics that are points x log x stands for log Gamma(x). Words that a
+    topic never has cost nothing.
 
     Parameters
     ----------

@@ -284,7 +284,7 @@ def topic_rows(
     weight=None,  # OUT
     bint point=False,  # IN
 ):
-    """The weights of some words in topics, and each word's best topics (paper 000, Eq. 10).
+    """Weights of some words in topics, and their best topics (Hughes & Sudderth 2016, Eq. 10).
 
     Parameters
     ----------

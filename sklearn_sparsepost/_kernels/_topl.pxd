@@ -1,4 +1,4 @@
-# Exact selection of the L largest weights, shared by mixtures and topics (paper 000, Alg. 1).
+# Exact selection of the L largest weights (Hughes & Sudderth 2016, Alg. 1), of mixtures and topics.
 from sklearn_sparsepost._kernels._types cimport floating
 
 

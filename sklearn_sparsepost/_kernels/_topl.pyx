@@ -1,4 +1,4 @@
-"""The L largest log weights of each row, by component (paper 000, Alg. 1).
+"""The L largest log weights of each row, by component (Hughes & Sudderth 2016, Alg. 1).
 
 The selection itself, which other kernels share, is in `_topl.pxd`.
 """

@@ -99,7 +99,7 @@ def _end(model, state, evaluate_every, stats=None, learns=True):
 
 
 def step_size(state, decay, offset):
-    """rho_t = (offset + t) ** -decay for the t-th update, at most 1 (paper 000, section 6)."""
+    """rho_t = (offset + t) ** -decay for the t-th update, at most 1 (Hughes & Sudderth 2016, 6)."""
     return min(1.0, (offset + state.head_start + state.n_updates) ** -decay)
 
 

@@ -1,4 +1,4 @@
-"""Mixed membership: groups of items, each with component weights of its own (paper 000, sec. 4)."""
+"""Mixed membership: groups of items with weights of their own (Hughes & Sudderth 2016, 4)."""
 
 from copy import copy
 from functools import partial

@@ -239,7 +239,7 @@ class Multinomial(_Discrete):
         return estimates["concentration"], self._log_total(estimates["total"])
 
     def item_weights(self, items, table, level, dtype, out=None):
-        """The weights of words: of posteriors exp(E[log phi]) (paper 000, Eq. 10), or modes."""
+        """Weights of words: exp(E[log phi]) (Hughes & Sudderth 2016, Eq. 10), or modes."""
         if self.estimation == "ml":
             return super().item_weights(items, table, level, dtype)
         concentration, log_total = table

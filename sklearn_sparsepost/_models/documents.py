@@ -8,7 +8,7 @@ from sklearn_sparsepost._kernels import topic_documents, topic_stats
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.threads import threads_for
 
-# The expected count below which a topic is dropped from a document (paper 000, D.3).
+# The expected count below which a topic is dropped from a document (Hughes & Sudderth 2016, D.3).
 ACTIVE_TOL = 1e-4
 # Reweightings of the words' own best topics before a document's active topics are gathered.
 BURN_IN = 2
@@ -395,5 +395,5 @@ def improved_prior(alpha, prior_gain, length_gain, rate=1.0):
 
 
 def length_bound(total, n_tokens):
-    """Terms of each document's bound that depend on its length alone (paper 000, Eq. 49)."""
+    """What each bound has of the length alone (Hughes & Sudderth 2016, Eq. 49)."""
     return gammaln(total) - gammaln(total + n_tokens)

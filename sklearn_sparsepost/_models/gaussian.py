@@ -292,7 +292,7 @@ class _MatrixGaussian(Gaussian):
 
 
 class FullGaussian(_MatrixGaussian):
-    """Gaussians with full covariances, (mu, Lambda) ~ Normal-Wishart (paper 000, B.1).
+    """Gaussians with full covariances, (mu, Lambda) ~ Normal-Wishart (Hughes & Sudderth 2016, B.1).
 
     The statistics are ``first`` (left out if `assume_centered`) and ``second``, the sums of x and
     x x^T. Expectations are those of Bishop, "Pattern recognition and machine learning", 10.2.

@@ -1,4 +1,4 @@
-"""Logistic-normal topic weights (paper 003): softmax(eta), eta ~ N(mean, Sigma), and their prior.
+"""Logistic-normal topic weights, softmax(eta), eta ~ N(mean, Sigma), and their prior.
 
 A normal distribution of logits is a value: `mean`, `covariance`, and what kernels read of it
 (``arrays``). What Sigma may be is a structure, :class:`FullCovariance` or
@@ -21,7 +21,7 @@ from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.streams import LEFT_TO_RIGHT, LOGIT_PRIOR, keyed_generator
 from sklearn_sparsepost._run.threads import single_blas, threads_for
 
-# Pseudo-documents of the prior for each document, if nobody says how many (paper 003, section 5).
+# Pseudo-documents of the prior for each document, if nobody says (Chen et al. 2013, section 5).
 SHARE = 0.01
 # Logits that are turned to double precision at a time.
 BLOCK = 1 << 22

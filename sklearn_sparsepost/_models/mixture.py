@@ -1,4 +1,4 @@
-"""Mixtures: one component a row, and the L-sparse local step (paper 000, sections 2 and 3)."""
+"""Mixtures: one component a row, and the L-sparse local step (Hughes & Sudderth 2016, 2 and 3)."""
 
 from copy import copy
 
@@ -269,7 +269,7 @@ class Mixture(Model):
 
 
 def responsibilities(rows, globals_, start=None):
-    """L-sparse responsibilities of prepared rows (paper 000, Alg. 1).
+    """L-sparse responsibilities of prepared rows (Hughes & Sudderth 2016, Alg. 1).
 
     Parameters
     ----------

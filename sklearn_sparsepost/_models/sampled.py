@@ -1,4 +1,4 @@
-"""Mixed membership whose items' components are drawn, not weighed (paper 001)."""
+"""Mixed membership whose items' components are drawn, not weighed (Mimno et al. 2012)."""
 
 import itertools
 from functools import partial

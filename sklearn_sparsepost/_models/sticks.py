@@ -1,4 +1,4 @@
-"""Weights of ever more topics: sticks, and the surrogate bound of their posterior (paper 002)."""
+"""Weights of ever more topics: sticks, and their surrogate bound (Hughes et al. 2015)."""
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
@@ -13,7 +13,7 @@ LEAST_BEND, LOG_BEND = 1e-3, 0.5
 
 
 def stick_weights(rho):
-    """Expected weights of topics, and of all that have no stick (paper 002, Eq. 1).
+    """Expected weights of topics, and of all that have no stick (Hughes et al. 2015, Eq. 1).
 
     Parameters
     ----------
@@ -40,8 +40,9 @@ class StickBound:
     """What the bound has of q(u_k) = Beta(rho_k omega_k, (1 - rho_k) omega_k), u_k the sticks.
 
     That is the surrogate of the documents' cumulants, ``E[c_D(alpha beta)]``, by which Eq. 12
-    replaces them, and ``E[log p(u) - log q(u)]`` (paper 002, Eq. 8 and 12), and of documents whose
-    Dirichlet parameters follow from the sticks a bound that touches at the present ones.
+    replaces them, and ``E[log p(u) - log q(u)]`` (Hughes et al. 2015, Eq. 8 and 12), and of
+    documents whose Dirichlet parameters follow from the sticks a bound that touches at the present
+    ones.
 
     Parameters
     ----------
@@ -186,7 +187,7 @@ class StickBound:
 
 
 class StickDocuments(DirichletDocuments):
-    """Topic weights of documents, pi_d ~ Dirichlet(alpha beta), beta of sticks (paper 002, sec. 3).
+    """Topic weights pi_d ~ Dirichlet(alpha beta), beta of sticks (Hughes et al. 2015, sec. 3).
 
     Learned are "rho" and "omega", of the sticks, and "order": the component of each stick, of
     which the surrogate bound wants the largest first.

@@ -1,4 +1,4 @@
-"""Gibbs sampling of the correlated topic model (paper 003): logits, their prior, tokens."""
+"""Gibbs sampling of the correlated topic model (Chen et al. 2013): logits, their prior, tokens."""
 
 import mmap
 import tempfile

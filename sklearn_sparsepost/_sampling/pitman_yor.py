@@ -1,4 +1,4 @@
-"""Topics from Pitman-Yor processes around a distribution of words that they share (paper 004)."""
+"""Topics from Pitman-Yor processes around words that they share (Li et al. 2014)."""
 
 import numpy as np
 from scipy.special import gammaln
@@ -178,7 +178,7 @@ class PitmanYorChain(lda.LDAChain):
     # ------------------------------------------------------------------ likelihood
 
     def words_log_likelihood(self):
-        """log p(words, tables | topics of tokens, priors) in nats (paper 004)."""
+        """log p(words, tables | topics of tokens, priors) in nats (Li et al. 2014)."""
         tokens, tables, repeats = self.seats()
         value = seats_log_weight(self.discount, tokens, tables, repeats, self.steps[1])
         value += self.tables_log_likelihood(self.discount, self.concentration)

@@ -1,4 +1,4 @@
-"""Documents from Dirichlet processes whose base, the topics' weights, is one, too (paper 004).
+"""Documents from Dirichlet processes whose base, the topics' weights, is one, too (Li et al. 2014).
 
 Topics sit in slots, some of which have no tokens. Their weights over the corpus are broken off a
 stick in an order of the slots, the last of which takes what is left: GEM(b_0), cut at
