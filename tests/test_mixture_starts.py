@@ -1,12 +1,16 @@
 """Where a mixture begins: clusters by agglomeration, and what users give."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import gammaln
 from scipy.stats import gamma, multivariate_t, norm, wishart
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost._starts import agglomerative
@@ -28,19 +32,27 @@ def groups(sizes=(200, 60, 20, 100), n_features=3):
 
 def clusters_of(X, labels, shape):
     """The clusters of rows, slow and obvious."""
-    count, means, scatter = [], [], []
+    count, means, second, further = [], [], [], []
     for k in range(labels.max() + 1):
         gap = X[labels == k] - X[labels == k].mean(axis=0)
         count.append(float(len(gap)))
         means.append(X[labels == k].mean(axis=0))
-        found = {"full": gap.T @ gap, "diag": (gap**2).sum(axis=0), "spherical": [(gap**2).sum()]}
-        scatter.append(found[shape])
-    return agglomerative._Clusters(np.array(count), np.array(means), np.array(scatter))
+        second.append(gap.T @ gap if shape == "full" else np.empty((0, 0)))
+        found = {"full": [], "diag": (gap**2).sum(axis=0), "spherical": [(gap**2).sum()]}
+        further.append(found[shape])
+    parts = map(np.array, (count, means, second, further))
+    return agglomerative._Clusters(*parts)
+
+
+def evidence_of(clusters):
+    """Log evidence of the rows of clusters, whatever is known of their labels."""
+    return clusters.evidence - gammaln(clusters.count)
 
 
 def moments_of(X, labels, weight, n_clusters, shape):
     """Moments of clusters in coordinates in which these have variance 1."""
-    found = agglomerative._Moments(X, labels, weight, n_clusters, shape)
+    rows = agglomerative._Rows(X, weight)
+    found = agglomerative._Moments(rows, labels, n_clusters, shape)
     return found.of(labels, n_clusters)
 
 
@@ -59,7 +71,7 @@ def test_evidence_is_the_integral_over_mean_and_precision():
     value = quad(over_means, 0, 60, limit=200)[0]
     for shape in ("full", "diag", "spherical"):  # of one column all are the same
         held = clusters_of(x, np.zeros(4, dtype=int), shape)
-        np.testing.assert_allclose(held.evidence[0], np.log(value), rtol=1e-6)
+        np.testing.assert_allclose(evidence_of(held), np.log(value), rtol=1e-6)
 
 
 def test_evidence_of_diagonals_is_a_sum_and_of_matrices_an_expectation():
@@ -67,33 +79,29 @@ def test_evidence_of_diagonals_is_a_sum_and_of_matrices_an_expectation():
     x = rng.normal(size=(6, 2))
     x /= x.std(axis=0)  # both variances are their mean then
     held = clusters_of(x, np.zeros(6, dtype=int), "diag")
-    alone = [clusters_of(x[:, [j]], np.zeros(6, dtype=int), "diag").evidence[0] for j in (0, 1)]
-    np.testing.assert_allclose(held.evidence[0], sum(alone))
+    alone = [evidence_of(clusters_of(x[:, [j]], np.zeros(6, dtype=int), "diag")) for j in (0, 1)]
+    np.testing.assert_allclose(evidence_of(held), sum(alone))
 
     full = clusters_of(x, np.zeros(6, dtype=int), "full")
-    spread = full.scatter[0]
+    spread = full.parts[2][0]
     drawn = wishart(4, np.eye(2) / 4).rvs(200_000, random_state=0)
     # The mean integrated out, data enter by their scatter alone.
     log_p = 2.5 * np.linalg.slogdet(drawn)[1] - 0.5 * np.einsum("nij,ij->n", drawn, spread)
     value = np.log(np.exp(log_p).mean()) - 5 * np.log(2 * np.pi) - np.log(6)
-    np.testing.assert_allclose(full.evidence[0], value, atol=0.02)
+    np.testing.assert_allclose(evidence_of(full), value, atol=0.02)
 
 
 @pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
-def test_a_gain_is_what_the_union_has_more(shape):
+def test_a_merge_is_the_union(shape):
     X, _ = groups()
     labels = np.arange(len(X)) % 4
-    apart = clusters_of(X, labels, shape)
-    gain = apart._gains(np.array([[1, 3]]))[0]
+    merged = clusters_of(X, labels, shape)
+    pair, target = np.array([[1, 3]], dtype=np.int32), np.arange(4)
+    assert agglomerative.kernels.merge_clusters(*merged.parts, pair, 1, target) == 1
+    np.testing.assert_array_equal(target, [0, 1, 2, 1])
     both = clusters_of(X, np.where(labels == 3, 1, labels), shape)
-    apart._merge(np.array([1]), np.array([3]))
-    for name in ("count", "means", "scatter", "evidence"):
-        np.testing.assert_allclose(getattr(apart, name)[:3], getattr(both, name)[:3], atol=1e-9)
-    before = clusters_of(X, labels, shape)
-    sizes = [95, 95, 190]
-    of_labels = [sum(np.log(np.arange(1, size))) for size in sizes]
-    wanted = both.evidence[1] - before.evidence[1] - before.evidence[3]
-    np.testing.assert_allclose(gain, wanted + of_labels[2] - of_labels[0] - of_labels[1])
+    for found, wanted in zip(merged.parts, both.parts, strict=True):
+        np.testing.assert_allclose(found[:3], wanted[:3], atol=1e-9)
 
 
 def test_axes_beyond_the_first_have_variances_of_their_own(monkeypatch):
@@ -102,21 +110,16 @@ def test_axes_beyond_the_first_have_variances_of_their_own(monkeypatch):
     rng = np.random.default_rng(2)
     X, weight = np.hstack([X, rng.normal(size=(len(X), 2))]), rng.uniform(0.5, 2, len(X))
     clusters = agglomerative._Clusters(*moments_of(X, labels, weight, 3, "full"))
-    assert clusters.scatter.shape == (3, 2, 2) and clusters.further.shape == (3, 3)
-    inside = clusters.scatter.sum(axis=0), np.diag(clusters.further.sum(axis=0))
+    count, means, second, further, _ = clusters.parts
+    assert second.shape == (3, 2, 2) and further.shape == (3, 3)
+    inside = second.sum(axis=0), np.diag(further.sum(axis=0))
     for found in inside:  # coordinates in which clusters have variance 1, and no correlations
         np.testing.assert_allclose(found / weight.sum(), np.eye(len(found)), atol=0.3)
-    means, further = clusters.means.copy(), clusters.further.copy()
     alone = [
-        agglomerative._Clusters(clusters.count.copy(), means[:, :2], clusters.scatter.copy()),
-        agglomerative._Clusters(clusters.count.copy(), means[:, 2:], further),
+        agglomerative._Clusters(count, means[:, :2].copy(), second, np.empty((3, 0))),
+        agglomerative._Clusters(count, means[:, 2:].copy(), np.empty((3, 0, 0)), further),
     ]
-    np.testing.assert_allclose(clusters.evidence, alone[0].evidence + alone[1].evidence)
-    pair = np.array([0]), np.array([2])
-    for part in (clusters, *alone):
-        part._merge(*pair)
-    np.testing.assert_allclose(clusters.evidence, alone[0].evidence + alone[1].evidence)
-    np.testing.assert_allclose(clusters.further, alone[1].scatter)
+    np.testing.assert_allclose(evidence_of(clusters), sum(map(evidence_of, alone)))
 
 
 @pytest.mark.parametrize("shape", ["full", "diag", "spherical"])
@@ -124,12 +127,14 @@ def test_coordinates_in_which_clusters_have_variance_1(shape):
     X, labels = groups((400, 300, 200))
     X[:, 2] *= 1e3
     found = moments_of(X, labels, np.full(len(X), 2.0), 4, shape)
-    count, means, scatter, further = found
-    assert further is None or further.shape == (4, 0)
+    count, means, second, further = found
+    assert second.shape == ((4, 3, 3) if shape == "full" else (4, 0, 0))
     np.testing.assert_array_equal(count, [800, 600, 400, 0])
-    found = {"full": np.eye(3), "diag": np.ones(3), "spherical": [3.0]}[shape]
-    np.testing.assert_allclose(scatter.sum(axis=0) / 1800, found, atol=0.3)
-    if shape == "full":  # affine maps of the data change nothing
+    found = {"full": [], "diag": np.ones(3), "spherical": [3.0]}[shape]
+    np.testing.assert_allclose(further.sum(axis=0) / 1800, found, atol=0.3)
+    if shape == "full":
+        np.testing.assert_allclose(second.sum(axis=0) / 1800, np.eye(3), atol=0.3)
+        # affine maps of the data change nothing
         turned = X @ np.random.default_rng(0).normal(size=(3, 3)) + 7
         other = moments_of(turned, labels, np.full(len(X), 2.0), 4, shape)
         distance, wanted = (
@@ -145,7 +150,7 @@ def test_weights_of_one_are_no_weights():
     X, labels = groups((400, 300, 200))
     for shape in ("full", "diag", "spherical"):
         found, wanted = (moments_of(X, labels, weight, 3, shape) for weight in (None, np.ones(900)))
-        for one, other in zip(found[:3], wanted[:3], strict=True):
+        for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
@@ -173,7 +178,7 @@ def test_the_nearest_centre_at_every_scale(dtype, monkeypatch):
     for scale, data in cases:
         exact = ((data[:, None] - data[:40]) ** 2).sum(axis=2)
         data = (scale * data).astype(dtype)
-        found = exact[np.arange(len(data)), agglomerative._nearest(data, data[:40])]
+        found = exact[np.arange(len(data)), agglomerative._Rows(data, None).nearest(data[:40])]
         np.testing.assert_array_less(found, 1.001 * exact.min(axis=1) + 1e-9)
 
 
@@ -204,16 +209,51 @@ def test_rows_go_to_the_nearest_means_if_the_evidence_gains():
     labels = np.repeat(np.arange(3), 200)
     X = 8 * np.eye(3)[labels] + rng.normal(size=(600, 3))  # as narrow, and groups of centres
     mixed = np.where(rng.random(600) < 0.1, rng.integers(3, size=600), labels)
-    moments = agglomerative._Moments(X, mixed, None, 3, "full")
+    rows = agglomerative._Rows(X, None)
+    moments = agglomerative._Moments(rows, mixed, 3, "full")
     clusters = agglomerative._Clusters(*moments.of(mixed, 3))
-    found = agglomerative._closer(X, mixed, moments, clusters)
+    found = agglomerative._closer(rows, mixed, moments, clusters)
     assert adjusted_rand_score(labels, found) == 1 > adjusted_rand_score(labels, mixed)
     # Two groups around one mean: distances would tell halves of both apart.
     labels = np.repeat([0, 1], 300)
     X = rng.normal(size=(600, 3)) * np.where(labels, 10, 0.1)[:, None]
-    moments = agglomerative._Moments(X, labels, None, 2, "full")
+    rows = agglomerative._Rows(X, None)
+    moments = agglomerative._Moments(rows, labels, 2, "full")
     clusters = agglomerative._Clusters(*moments.of(labels, 2))
-    np.testing.assert_array_equal(agglomerative._closer(X, labels, moments, clusters), labels)
+    np.testing.assert_array_equal(agglomerative._closer(rows, labels, moments, clusters), labels)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_clusters_know_neither_threads_nor_strides(shape):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(3000, 40)), rng.uniform(0.5, 2, 3000)
+    found = []
+    for n_threads, rows, share in (
+        (1, X, weight),
+        (4, X, weight),
+        (1, np.asfortranarray(X), np.repeat(weight, 2)[::2]),
+    ):
+        with threadpool_limits(n_threads):
+            labels = agglomerative.agglomerative_clusters(
+                rows, X[:900], (share, weight[:900]), 60, shape, np.random.default_rng(0)
+            )
+        found.append(labels.tobytes())
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_memory_is_that_of_coordinates_and_of_single_precision(dtype):
+    X = np.random.default_rng(0).normal(size=(30_000, 60)).astype(dtype)
+    weight = None, np.ones(1000)
+    tracemalloc.start()
+    try:
+        agglomerative.agglomerative_clusters(
+            X, X[:1000], weight, 20, "full", np.random.default_rng(0)
+        )
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.3 * 12 * X.size
 
 
 def test_clusters_are_as_many_as_wanted_and_never_more():

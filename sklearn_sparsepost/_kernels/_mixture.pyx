@@ -364,12 +364,12 @@ def scatter(
     double[:, ::1] first,  # IN/OUT
     int block=512,  # IN
 ):
-    """Weighted sums of x and x x^T of each component's rows, in double precision.
+    """Weighted sums of x and x x^T of each component's rows x, in double precision.
 
     Parameters
     ----------
-    rows : ndarray of shape (n_rows, D)
-        The data.
+    rows : ndarray of shape (n_rows, n_features)
+        The data, of which the first D features are looked at.
     ptr : ndarray of shape (K + 1,), int32
         The rows of component k are ``which[ptr[k]:ptr[k + 1]]``.
     which : ndarray of shape (n_pairs,), int32
@@ -383,7 +383,7 @@ def scatter(
     block : int, default=512
         Rows a product.
     """
-    cdef int K = <int>ptr.shape[0] - 1, D = <int>rows.shape[1], i, j, k, begin, n
+    cdef int K = <int>ptr.shape[0] - 1, D = <int>second.shape[1], i, j, k, begin, n
     cdef double root, one = 1
     cdef char *lower = "L"
     cdef char *plain = "N"

@@ -15,6 +15,7 @@ HOT = (
 # Of these, those that -O2 with vectors makes a few per cent slower than -O3.
 UNROLLED = ("_mixture",)
 PLAIN = (
+    "_clusters",
     "_cpu",
     "_left_to_right",
     "_logit_documents",
@@ -28,6 +29,7 @@ PLAIN = (
 )
 # Of these, those with loops over numbers.
 ARITHMETIC = (
+    "_clusters",
     "_left_to_right",
     "_logit_documents",
     "_pairs",

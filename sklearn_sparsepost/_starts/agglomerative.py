@@ -1,11 +1,10 @@
 """First clusters of real vectors: many small ones, merged by what the model gains from it."""
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import gammaln
-from sklearn.metrics import pairwise_distances
+from scipy.spatial.distance import pdist, squareform
 
-from sklearn_sparsepost._kernels import mixture as kernels
+from sklearn_sparsepost._kernels import _clusters as kernels
+from sklearn_sparsepost._kernels import mixture
 from sklearn_sparsepost._run.threads import single_blas
 
 # How many clusters there are at first for each that is wanted, and the neighbours of each that it
@@ -15,8 +14,6 @@ SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
 MEAN_STEPS = 5
 # Axes in which covariances are compared, the largest first; in the others variances are.
 MOST_AXES = 24
-# The least variance of a cluster, that of the others being 1: duplicates have none.
-LEAST_VARIANCE = 1e-6
 # Values are equal within this part of the largest: sums have an order.
 ROUNDING = 1e-9
 # Stands for 0 where it divides.
@@ -24,7 +21,7 @@ TINY = np.finfo(float).tiny
 # Squared distances below this part of a square are found in double precision, times the root of
 # the number of features: single precision rounds away a thousandth of them.
 DOUBT = 1e3 * np.finfo(np.float32).eps
-# Bytes of covariances that are looked at together.
+# Bytes of rows that are looked at together.
 BLOCK_BYTES = 2**20
 
 
@@ -79,9 +76,9 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     of_rows, of_distinct = weight
     n_small = min(SMALL_CLUSTERS * n_clusters, len(distinct))
     with single_blas():
-        centres = _centres(distinct, of_distinct, n_small, rng)
-        labels = _nearest(rows, centres)
-        moments = _Moments(rows, labels, of_rows, n_small, covariance_type)
+        rows = _Rows(rows, of_rows)
+        labels = rows.nearest(_centres(distinct, of_distinct, n_small, rng))
+        moments = _Moments(rows, labels, n_small, covariance_type)
         clusters = _Clusters(*moments.of(labels, n_small))
         labels = clusters.merged(n_clusters)[labels]
         return _closer(rows, labels, moments, clusters)
@@ -91,13 +88,13 @@ def _closer(rows, labels, moments, clusters):
     """Labels after some steps of k-means, if evidence gains by the first and by all of them."""
     closer, before = labels, clusters.total()
     for step in range(MEAN_STEPS):
-        members, count = moments.members(closer, closer.max() + 1)
-        closer = _nearest(rows, members @ rows / count[:, None])
+        n_clusters = closer.max() + 1
+        closer = rows.nearest(rows.means(closer, n_clusters) + rows.around)
         if step in (0, MEAN_STEPS - 1):
-            found = _Clusters(*moments.of(closer, len(count)))
+            found = _Clusters(*moments.of(closer, n_clusters))
             if found.total() <= before + ROUNDING * abs(before):
                 return labels
-        count = np.bincount(closer, moments.weight, minlength=len(count))
+        count = rows.count(closer, n_clusters)
         closer = _ranks(count, np.flatnonzero(count))[closer]
     return closer
 
@@ -136,34 +133,76 @@ def _far_rows(rows, weight, n_rows, rng):
     return np.array(list(dict.fromkeys(found)))
 
 
-def _nearest(rows, centres, dtype=np.float32):
-    """The nearest centre of each row, or one within a thousandth of the least distance."""
-    n_features, around = rows.shape[1], centres.mean(axis=0, dtype=np.float64)
-    centre = centres - around
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is in doubt
-        # A feature that is 1 adds the squares in the product.
-        table = np.vstack([-2 * centre.T, (centre**2).sum(axis=1)]).astype(dtype)
-        step = max(1, BLOCK_BYTES // table[:1].nbytes)
-        block, distance = (
-            np.ones((step, n_features + 1), dtype),
-            np.empty((step, len(centres)), dtype),
+class _Rows:
+    """Rows, and their differences from their mean in single precision, scaled.
+
+    Parameters
+    ----------
+    rows, weight
+        Rows, and what they count, None for once each.
+    """
+
+    def __init__(self, rows, weight):
+        self.rows = np.ascontiguousarray(rows)
+        self.weight = np.empty(0) if weight is None else np.ascontiguousarray(weight, dtype=float)
+        share = np.ones(len(rows)) if weight is None else weight
+        self.total = share.sum()
+        sums, most = np.zeros(rows.shape[1]), 0.0
+        for held in self._blocks():
+            part = rows[held]
+            sums += share[held] @ part
+            most = max(most, part.max(), -part.min())
+        self.around = sums / self.total
+        # A power of 2 rounds nothing; no square is above the number of features then.
+        self.scale = 2.0 ** -max(np.frexp(most)[1] + 1, -1000)
+        self.single = np.empty(rows.shape, dtype=np.float32)
+        for held, gap in self.gaps():
+            np.multiply(gap, self.scale, out=self.single[held], casting="same_kind")
+        self.square = np.einsum("ij,ij->i", self.single, self.single)
+
+    def _blocks(self):
+        """Slices of rows that stay in cache."""
+        step = max(1, BLOCK_BYTES // (8 * self.rows.shape[1]))
+        for first in range(0, len(self.rows), step):
+            yield slice(first, min(first + step, len(self.rows)))
+
+    def gaps(self):
+        """Slices, and the differences of their rows from the mean: an array until the next."""
+        out = None
+        for held in self._blocks():
+            out = np.empty(self.rows[held].shape) if out is None else out
+            yield held, np.subtract(self.rows[held], self.around, out=out[: held.stop - held.start])
+
+    def nearest(self, centres):
+        """The nearest centre of each row, or one within a thousandth of the least distance."""
+        scaled = (centres - self.around) * self.scale
+        labels = np.empty(len(self.rows), dtype=np.intp)
+        kernels.nearest_centres(
+            self.single,
+            self.square,
+            (-2 * scaled).astype(np.float32),
+            (scaled**2).sum(axis=1).astype(np.float32),
+            self.rows,
+            np.ascontiguousarray(centres, dtype=np.float64),
+            DOUBT * np.sqrt(self.rows.shape[1]),
+            labels,
         )
-        labels, doubt = np.empty(len(rows), dtype=np.intp), [np.empty(0, dtype=np.intp)]
-        for first in range(0, len(rows), step):
-            part = rows[first : first + step]
-            held = slice(len(part))
-            np.subtract(part, around, out=block[held, :-1], casting="same_kind")
-            np.matmul(block[held], table, out=distance[held])
-            distance[held].argmin(axis=1, out=labels[first : first + step])
-            if dtype == np.float32:
-                least = distance[np.arange(len(part)), labels[first : first + step]]
-                square = np.einsum("ij,ij->i", block[held, :-1], block[held, :-1])
-                known = least + square > DOUBT * np.sqrt(n_features) * square
-                doubt.append(first + np.flatnonzero(~known))
-    doubt = np.concatenate(doubt)
-    if len(doubt):
-        labels[doubt] = _nearest(rows[doubt], centres, np.float64)
-    return labels
+        return labels
+
+    def count(self, labels, n_clusters):
+        """Weights of clusters."""
+        return np.bincount(labels, self.weight if len(self.weight) else None, n_clusters) + 0.0
+
+    def means(self, labels, n_clusters):
+        """Means of clusters, less the mean of all."""
+        sums, none = np.zeros((n_clusters, self.rows.shape[1])), np.empty((n_clusters, 0))
+        kernels.label_sums(self.rows, labels, self.weight, self.around, sums, none)
+        return sums / _divisor(self.count(labels, n_clusters))
+
+
+def _divisor(count):
+    """Weights of clusters, 1 of those that are empty."""
+    return np.where(count > 0, count, 1)[:, None]
 
 
 class _Moments:
@@ -174,66 +213,70 @@ class _Moments:
 
     Parameters
     ----------
-    rows, labels, weight, n_clusters, covariance_type
-        Rows, their clusters, and what they count, None for once each.
+    rows : _Rows
+        Rows.
+    labels, n_clusters, covariance_type
+        Their clusters, how many, and the shape of the components.
     """
 
-    def __init__(self, rows, labels, weight, n_clusters, covariance_type):
-        self.weight, self.shape = weight, covariance_type
-        share = np.ones(len(rows)) if weight is None else weight
-        total = share.sum()
-        gap = rows - share @ rows / total
-        members, count = self.members(labels, n_clusters)
-        means = members @ gap / np.where(count > 0, count, 1)[:, None]
-        if covariance_type in ("full", "tied"):
-            spread = (gap.T if weight is None else gap.T * weight) @ gap
+    def __init__(self, rows, labels, n_clusters, covariance_type):
+        self.rows, self.shape = rows, covariance_type
+        count, means = rows.count(labels, n_clusters), rows.means(labels, n_clusters)
+        n_features = means.shape[1]
+        self.n_axes = min(n_features, MOST_AXES) if covariance_type in ("full", "tied") else 0
+        spread = np.zeros((n_features, n_features) if self.n_axes else n_features)
+        weight = rows.weight[:, None] if len(rows.weight) else None
+        for held, gap in rows.gaps():
+            if self.n_axes:
+                spread += (gap if weight is None else gap * weight[held]).T @ gap
+            else:
+                spread += (gap**2 if weight is None else gap**2 * weight[held]).sum(axis=0)
+        self.coordinates = np.empty(rows.rows.shape)
+        if self.n_axes:
             inside = spread - (means.T * count) @ means
-            axes = np.sqrt(total) * _discriminant_axes(spread, inside + spread / total)
-            step = max(1, BLOCK_BYTES // gap[:1].nbytes)
-            for first in range(0, len(gap), step):
-                gap[first : first + step] = gap[first : first + step] @ axes
-            self.main = np.ascontiguousarray(gap[:, :MOST_AXES])
-            self.squares = gap[:, MOST_AXES:] ** 2
+            axes = np.sqrt(rows.total) * _discriminant_axes(spread, inside + spread / rows.total)
+            for held, gap in rows.gaps():
+                np.matmul(gap, axes, out=self.coordinates[held])
         else:
-            squares = share @ gap**2
-            variances = np.maximum(squares - count @ means**2, 0) + squares / total
+            variances = np.maximum(spread - count @ means**2, 0) + spread / rows.total
             if covariance_type == "spherical":
                 variances = variances.mean(keepdims=True)
-            gap /= np.sqrt(np.maximum(variances, max(1e-9 * variances.max(), TINY)) / total)
-            self.squares = gap**2
-        self.gap = gap
-
-    def members(self, labels, n_clusters):
-        """The weights of rows in clusters, a sparse matrix, and those of the clusters."""
-        # Short numbers are sorted by their digits.
-        order = labels.astype(np.min_scalar_type(n_clusters)).argsort(kind="stable")
-        order = order.astype(np.int32)
-        share = np.ones(len(order)) if self.weight is None else self.weight[order]
-        first = np.searchsorted(labels[order], np.arange(n_clusters + 1)).astype(np.int32)
-        members = sp.csr_array((share, order, first), shape=(n_clusters, len(order)))
-        return members, members.sum(axis=1)
+            variances = np.maximum(variances, max(1e-9 * variances.max(), TINY))
+            for held, gap in rows.gaps():
+                np.divide(gap, np.sqrt(variances / rows.total), out=self.coordinates[held])
 
     def of(self, labels, n_clusters):
         """Weights, means and scatter of clusters.
 
-        Scatter is matrices of the first axes, and diagonals of the further ones; diagonals; or
-        (n_clusters, 1) sums of diagonals.
+        Scatter is matrices of the first axes, and diagonals of the further ones, of which there
+        may be none; without matrices all axes are further ones, or their sum is, (n_clusters, 1).
         """
-        members, count = self.members(labels, n_clusters)
-        means = members @ self.gap / np.where(count > 0, count, 1)[:, None]
-        n_matrix = self.gap.shape[1] - self.squares.shape[1]
-        squares = members @ self.squares - count[:, None] * means[:, n_matrix:] ** 2
-        scatter = np.maximum(squares, 0)
+        n_features = self.coordinates.shape[1]
+        means, around = np.zeros((n_clusters, n_features)), np.zeros(n_features)
+        further = np.zeros((n_clusters, n_features - self.n_axes))
+        kernels.label_sums(self.coordinates, labels, self.rows.weight, around, means, further)
+        count = self.rows.count(labels, n_clusters)
+        means /= _divisor(count)
+        further -= count[:, None] * means[:, self.n_axes :] ** 2
+        np.maximum(further, 0, out=further)
         if self.shape == "spherical":
-            scatter = scatter.sum(axis=1, keepdims=True)
-        if self.shape in ("diag", "spherical"):
-            return count, means, scatter, None
-        near = means[:, :n_matrix]
-        second = np.zeros((n_clusters, n_matrix, n_matrix))
-        lists = members.indptr, members.indices, members.data
-        kernels.scatter(self.main, *lists, second, np.empty((0, 0)))
-        second -= np.einsum("k,ki,kj->kij", count, near, near)
-        return count, means, second, scatter
+            further = further.sum(axis=1, keepdims=True)
+        return count, means, self._matrices(labels, count, means[:, : self.n_axes]), further
+
+    def _matrices(self, labels, count, means):
+        """Scatter matrices of clusters along the first axes."""
+        second = np.zeros((len(count), self.n_axes, self.n_axes))
+        if self.n_axes:
+            # Short numbers are sorted by their digits.
+            order = labels.astype(np.min_scalar_type(len(count))).argsort(kind="stable")
+            order = order.astype(np.int32)
+            last = np.bincount(labels, minlength=len(count)).cumsum()
+            first = np.append(0, last).astype(np.int32)
+            weight = self.rows.weight
+            share = weight[order] if len(weight) else np.ones(len(order))
+            mixture.scatter(self.coordinates, first, order, share, second, np.empty((0, 0)))
+            second -= np.einsum("k,ki,kj->kij", count, means, means)
+        return second
 
 
 def _discriminant_axes(spread, inside):
@@ -249,140 +292,43 @@ class _Clusters:
 
     Parameters
     ----------
-    count, means, scatter, further : ndarray
+    count, means, second, further : ndarray
         From :meth:`_Moments.of`.
     """
 
-    def __init__(self, count, means, scatter, further=None):
-        self.count, self.means, self.scatter = count, means, scatter
-        # By default there are no further axes.
-        self.further = np.empty((len(count), 0)) if further is None else further
+    def __init__(self, count, means, second, further):
+        self.count, self.means = count, means
+        self.evidence = np.empty(len(count))
+        self.parts = count, means, second, further, self.evidence
+        kernels.log_evidence(*self.parts)
         self.left = np.flatnonzero(count > 0)
-        self.evidence = np.zeros(len(count))
-        of_left = (part[self.left] for part in (count, scatter, self.further))
-        self.evidence[self.left] = self._evidence(*of_left)
 
     def merged(self, n_clusters):
         """The cluster, of so many at most, that each cluster is in at last."""
         target = np.arange(len(self.count))
-        pairs = gains = np.empty(0)
         while len(self.left) > n_clusters:
-            if not len(pairs):
-                pairs = self._neighbours()
-                gains = self._gains(pairs)
-            chosen = self._disjoint(pairs, gains, 1 + (len(self.left) - n_clusters) // 3)
-            kept, absorbed = pairs[chosen].T
-            self._merge(kept, absorbed)
-            moves = np.arange(len(self.count))
-            moves[absorbed] = kept
-            target = moves[target]
-            pairs, gains = self._renewed(np.sort(moves[pairs], axis=1), gains, kept)
+            most = len(self.left) - n_clusters
+            kernels.merge_clusters(*self.parts, self._neighbours(), most, target)
+            self.left = self.left[target[self.left] == self.left]
         return _ranks(self.count, self.left)[target]
 
     def total(self):
         """The evidence of all data and, up to what no clusters change, of the labels."""
-        return (self.evidence[self.left] + gammaln(self.count[self.left])).sum()
+        return self.evidence[self.left].sum()
 
     def _neighbours(self):
-        """Pairs of clusters whose means are close."""
-        distance = _untied(pairwise_distances(self.means[self.left], metric="sqeuclidean"))
+        """Pairs of clusters whose means are close, the lower first."""
+        distance = squareform(_untied(pdist(self.means[self.left], "sqeuclidean")))
         np.fill_diagonal(distance, np.inf)
-        n_near = min(N_NEIGHBORS, len(self.left) - 1)
-        near = np.argpartition(distance, n_near - 1, axis=1)[:, :n_near]
-        pairs = np.stack([np.repeat(np.arange(len(near)), n_near), near.ravel()], axis=1)
-        return self.left[np.unique(np.sort(pairs, axis=1), axis=0)]
-
-    @staticmethod
-    def _disjoint(pairs, gains, most):
-        """The best pairs, so many at most, no cluster twice."""
-        found, used = [], set()
-        for at in np.argsort(-_untied(gains), kind="stable").tolist():
-            one, two = pairs[at].tolist()
-            if one not in used and two not in used:
-                found.append(at)
-                used |= {one, two}
-                if len(found) == most:
-                    break
-        return np.array(found)
-
-    def _renewed(self, pairs, gains, changed):
-        """Pairs once each, and their gains, anew where a cluster has changed."""
-        apart = pairs[:, 0] < pairs[:, 1]
-        pairs, first = np.unique(pairs[apart], axis=0, return_index=True)
-        gains = gains[apart][first]
-        stale = np.isin(pairs, changed).any(axis=1)
-        gains[stale] = self._gains(pairs[stale])
-        return pairs, gains
-
-    def _union(self, one, two):
-        """Weights, means, scatter and further scatter of pairs of clusters."""
-        count = self.count[one] + self.count[two]
-        share = self.count[two] / count
-        gap = self.means[two] - self.means[one]
-        spread = (self.count[one] * share)[:, None] * gap
-        scatter = self.scatter[one] + self.scatter[two]
-        further = self.further[one] + self.further[two]
-        if scatter.ndim == 3:
-            n_axes = scatter.shape[1]
-            scatter += spread[:, :n_axes, None] * gap[:, None, :n_axes]
-            further += spread[:, n_axes:] * gap[:, n_axes:]
-        else:
-            added = spread * gap
-            scatter += added.sum(axis=1, keepdims=True) if scatter.shape[1] == 1 else added
-        return count, self.means[one] + share[:, None] * gap, scatter, further
-
-    def _gains(self, pairs):
-        """What the evidence of data and of labels gains if pairs become one."""
-        step = max(1, BLOCK_BYTES // max(self.scatter[0].nbytes, 1))
-        gains = np.empty(len(pairs))
-        for first in range(0, len(pairs), step):
-            one, two = pairs[first : first + step].T
-            count, _, scatter, further = self._union(one, two)
-            both = self._evidence(count, scatter, further) + gammaln(count)
-            apart = self.evidence[one] + self.evidence[two]
-            apart += gammaln(self.count[one]) + gammaln(self.count[two])
-            gains[first : first + step] = both - apart
-        return gains
-
-    def _merge(self, kept, absorbed):
-        """Merge disjoint pairs."""
-        found = self._union(kept, absorbed)
-        self.count[kept], self.means[kept], self.scatter[kept], self.further[kept] = found
-        self.evidence[kept] = self._evidence(found[0], *found[2:])
-        self.left = np.setdiff1d(self.left, absorbed)
-
-    def _evidence(self, count, scatter, further):
-        """Log evidence of clusters."""
-        n_further = further.shape[1]
-        value = _evidence(count, scatter, self.means.shape[1] - n_further)
-        return value + _evidence(count, further, n_further) if n_further else value
+        n_left = len(self.left)
+        n_near = min(N_NEIGHBORS, n_left - 1)
+        near = np.argpartition(distance, n_near - 1, axis=1)[:, :n_near].ravel()
+        of = np.repeat(np.arange(n_left), n_near)
+        pairs = np.unique(np.minimum(of, near) * n_left + np.maximum(of, near))
+        return self.left[np.stack(np.divmod(pairs, n_left), axis=1)].astype(np.int32)
 
 
 def _untied(values):
     """Values without the digits in which equal ones differ: weighted data end as repeated do."""
     unit = ROUNDING * np.abs(values).max(initial=TINY)
     return np.round(values / unit)
-
-
-def _evidence(count, scatter, D):
-    """Log evidence of clusters in so many features."""
-    full = scatter.ndim == 3
-    shared = D // scatter.shape[1]  # features that have one variance in common
-    spread = np.einsum("kii->k", scatter) if full else scatter.sum(axis=1)
-    variance = np.maximum(spread / (count * D), LEAST_VARIANCE)
-    prior = D + 2.0 if full else 3.0
-    nu = prior + count - 1
-    scale = shared * prior * variance
-    if full:
-        scatter = scatter.copy()
-        np.einsum("kii->ki", scatter)[...] += scale[:, None]
-        factors = np.linalg.cholesky(scatter)
-        log_det = 2 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
-        lower = np.arange(D)
-        log_gamma = gammaln(0.5 * (nu[:, None] - lower)) - gammaln(0.5 * (prior - lower))
-    else:
-        log_det = np.log(scatter + scale[:, None]).sum(axis=1) * shared
-        log_gamma = gammaln(0.5 * shared * nu) - gammaln(0.5 * shared * prior)
-        log_gamma = np.broadcast_to(log_gamma[:, None], (len(nu), scatter.shape[1]))
-    value = log_gamma.sum(axis=1) + 0.5 * prior * D * np.log(scale) - 0.5 * nu * log_det
-    return value - 0.5 * D * (np.log(count) + (count - 1) * np.log(np.pi))
