@@ -259,7 +259,8 @@ class BaseSampledTopics(BaseTopicEstimator):
         """A chain before its first sweep, of given topics of tokens."""
         settings = self._settings(alpha, beta, X.shape[1], goes_on)
         kind = self._blocks_chain_type if is_collection(X) else self._chain_type
-        return kind(tokens, z, seed, dtype=dtype, fingerprint=fingerprint(X), **settings)
+        with settled_threads(local_threads(self.n_jobs)):
+            return kind(tokens, z, seed, dtype=dtype, fingerprint=fingerprint(X), **settings)
 
     def _begin_at(self, X, z):
         """Stand before the first sweep of a fit to whole counts, its topics of tokens given.

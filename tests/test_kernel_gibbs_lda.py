@@ -150,14 +150,21 @@ def test_counts_stay_those_of_the_tokens(corpus, blocks, monkeypatch, sampler, n
     assert state.z.max() < n_components
 
 
-def test_document_topics(corpus):
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_document_topics(corpus, n_threads):
+    corpus = sp.vstack([corpus[:3], corpus[:2] * 0, corpus[3:], corpus[:1] * 0], format="csr")
     state = start(corpus, 5, sampler="dense")
-    row_ptr, topics, counts = kernels.document_topics(state.z, state.tokens.doc_ptr, 5)
+    given = state.z, state.tokens.doc_ptr, 5
+    row_ptr, topics, counts = kernels.document_topics(*given, n_threads=n_threads)
     found = sp.csr_array((counts, topics, row_ptr), shape=(corpus.shape[0], 5)).toarray()
     rows = np.repeat(np.arange(corpus.shape[0]), np.diff(state.tokens.doc_ptr))
     want = np.zeros_like(found)
     np.add.at(want, (rows, state.z), 1)
     np.testing.assert_array_equal(found, want)
+    assert row_ptr[-1] == len(topics) == len(counts) == np.count_nonzero(want)
+    for n, ptr in ((0, [0, 0]), (0, [0]), (2, [0, 2])):
+        parts = kernels.document_topics(state.z[:n], np.array(ptr), 5, n_threads)
+        assert parts[0][-1] == len(parts[1]) == len(parts[2]) == len(set(state.z[:n]))
 
 
 def test_more_topics_than_sixteen_bits_hold():

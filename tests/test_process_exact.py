@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from reference import agrees
 from scipy.special import betaln, gammaln
+from scipy.stats import binom
 from test_pitman_yor_exact import as_tables, every_state, log_words
 
 from sklearn_sparsepost._run import threads
@@ -65,6 +66,23 @@ def test_tables_are_seated_as_the_process_has_it():
     assert (found >= [3, 3, 1, 1]).all() and (found <= counts.sum()).all()
     nothing = process.tables_of_topics(*(part[:0] for part in cases), alpha, rng)
     assert nothing.shape == (4,) and not nothing.any()
+
+
+def test_tables_of_many_documents():
+    """Frequencies against binomial ones, where a draw is of many tokens, and of nearly all."""
+    rng = np.random.default_rng(0)
+
+    def draw(alpha, n):  # beyond the first, of n documents of two tokens of topic 0
+        given = np.array([2]), np.array([n]), np.array([alpha])
+        return int(process.tables_of_topics(*given, rng)[0]) - n
+
+    for alpha, n in ((0.3, 200), (30.0, 50), (1.0, 40), (0.01, 30)):
+        seen = np.bincount([draw(alpha, n) for _ in range(4000)], minlength=n + 1)
+        weights = binom.pmf(np.arange(n + 1), n, alpha / (alpha + 1))
+        likely = weights > 1e-6
+        assert agrees(seen[likely], weights[likely])
+    assert draw(1e-30, 10**6) == 0
+    assert draw(1e200, 70) == 70
 
 
 @pytest.mark.parametrize("b0", [0.5, 3.0])

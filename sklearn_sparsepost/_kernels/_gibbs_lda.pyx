@@ -465,10 +465,31 @@ def alias_table(
     return share_array, other_array
 
 
+cdef void _count_run(
+    const topic_t[::1] z, const long long[::1] doc_ptr, Py_ssize_t start, Py_ssize_t stop,
+    Py_ssize_t *slot, long long *row_ptr, int *topics, int *counts
+) noexcept nogil:
+    """Topics of a run of documents, from where their tokens begin on, and how many each has."""
+    cdef Py_ssize_t d, i, first, n = doc_ptr[start]
+    cdef int k
+    for d in range(start, stop):
+        first = n
+        for i in range(doc_ptr[d], doc_ptr[d + 1]):
+            k = z[i]
+            if slot[k] < first or slot[k] >= n:  # of another document
+                slot[k] = n
+                topics[n] = k
+                counts[n] = 0
+                n += 1
+            counts[slot[k]] += 1
+        row_ptr[d + 1] = n - first
+
+
 def document_topics(
     const topic_t[::1] z,  # IN
     const long long[::1] doc_ptr,  # IN
     int n_topics,  # IN
+    int n_threads=1,  # IN
 ):
     """The counts of topics in documents as (row_ptr, topics, counts).
 
@@ -480,33 +501,50 @@ def document_topics(
         Where each document's tokens begin.
     n_topics : int
         Number of topics.
+    n_threads : int, default=1
+        Number of OpenMP threads.
 
     Returns
     -------
     row_ptr : ndarray of shape (n_documents + 1,), int64
     topics, counts : ndarray of shape (n_stored,), int32
     """
-    cdef Py_ssize_t d, i, n = 0, first, n_documents = doc_ptr.shape[0] - 1
-    cdef int k
+    cdef Py_ssize_t k, r, n_documents = doc_ptr.shape[0] - 1
+    cdef Py_ssize_t n_runs = min(n_documents, 16 * n_threads)
+    cdef int no_memory = 0
+    cdef int *failed = &no_memory
+    cdef Py_ssize_t *slot
     row_ptr_array = np.zeros(n_documents + 1, dtype=np.int64)
+    if not z.shape[0]:
+        return row_ptr_array, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
     cdef long long[::1] row_ptr = row_ptr_array
-    slot_array = np.full(n_topics, -1, dtype=np.int64)
-    cdef long long[::1] slot = slot_array
+    # Of each run of documents from where its tokens begin on.
     topics_array = np.empty(z.shape[0], dtype=np.int32)
-    counts_array = np.zeros(z.shape[0], dtype=np.int32)
+    counts_array = np.empty(z.shape[0], dtype=np.int32)
     cdef int[::1] topics = topics_array, counts = counts_array
-    with nogil:
-        for d in range(n_documents):
-            first = n
-            for i in range(doc_ptr[d], doc_ptr[d + 1]):
-                k = z[i]
-                if slot[k] < first:
-                    slot[k] = n
-                    topics[n] = k
-                    n += 1
-                counts[slot[k]] += 1
-            row_ptr[d + 1] = n
-    return row_ptr_array, topics_array[:n].copy(), counts_array[:n].copy()
+    runs = np.arange(n_runs + 1) * n_documents // n_runs
+    cdef const long long[::1] bounds = runs.astype(np.int64)
+    with nogil, parallel(num_threads=n_threads):
+        slot = <Py_ssize_t *>malloc(n_topics * sizeof(Py_ssize_t))
+        if slot == NULL:
+            failed[0] = 1
+        else:
+            for k in range(n_topics):
+                slot[k] = -1
+        for r in prange(n_runs, schedule="dynamic", chunksize=1):
+            if failed[0]:
+                continue
+            _count_run(
+                z, doc_ptr, bounds[r], bounds[r + 1], slot, &row_ptr[0], &topics[0], &counts[0])
+        free(slot)
+    if no_memory:
+        raise MemoryError("no memory for the topics of documents")
+    np.cumsum(row_ptr_array, out=row_ptr_array)
+    begin, ends = np.asarray(doc_ptr)[runs], row_ptr_array[runs]
+    spans = [slice(at, at + n) for at, n in zip(begin, np.diff(ends), strict=False)]
+    return row_ptr_array, *(
+        np.concatenate([found[span] for span in spans])
+        for found in (topics_array, counts_array))
 
 
 def draw_assignments(

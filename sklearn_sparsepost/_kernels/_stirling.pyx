@@ -6,15 +6,19 @@ so that ratios V(m, s) = S(m, s) / S(m, s - 1) are computed, by a recursion of p
 (Buntine & Hutter 2012).
 
 * `rows_of_tokens`, `seating_steps`: the tables of ratios;
-* `draw_tables`: how many tables there are, drawn given the numbers of tokens.
+* `draw_tables`: how many tables there are, drawn given the numbers of tokens;
+* `open_tables`: the same where the discount is 0, so that tokens open tables independently.
 """
-from libc.math cimport exp, log
+from libc.math cimport exp, log, log1p
 from libc.stdint cimport uint64_t
 
 import numpy as np
 
 from sklearn_sparsepost._kernels._gibbs_draws cimport MOST_TABLES, ROW_BITS
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_init, uniform_next
+
+cdef enum:
+    MOST_OPENED = 8  # tables that are expected in one draw: more would take as many steps
 
 WIDTH = MOST_TABLES + 1
 EXACT = 2 << ROW_BITS
@@ -177,3 +181,75 @@ def draw_tables(
                 n_tables[k] = of_topic + s
                 of_word += s
                 total = of_all + s
+
+
+cdef inline long long _count_opened(
+    Uniform *stream, long long n, double alpha, long long place
+) noexcept nogil:
+    """How many of n tokens open a table, each with odds of alpha to place.
+
+    A binomial draw by inversion, a part at a time.
+    """
+    cdef double p = alpha / (alpha + place), odds, u, weight
+    cdef long long most = n, part, x, total = 0
+    if n * p > MOST_OPENED:
+        most = <long long>(MOST_OPENED / p)
+    while n > 0:
+        part = min(n, most)
+        n -= part
+        u = uniform_next(stream)
+        if u < 1 - part * p:  # mostly: none is at least as probable as that
+            continue
+        odds, x = alpha / place, 0
+        weight = exp(-part * log1p(odds))
+        while u >= weight and x < part:
+            u -= weight
+            x += 1
+            weight *= odds * (part - x + 1) / x
+        total += x
+    return total
+
+
+def open_tables(
+    const long long[::1] topics,  # IN
+    const long long[::1] counts,  # IN
+    const long long[::1] repeats,  # IN
+    const double[::1] alpha,  # IN
+    uint64_t seed,  # IN
+):
+    """Draw the tables of all documents in each topic, given tokens (Antoniak 1974).
+
+    Parameters
+    ----------
+    topics, counts, repeats : ndarray of shape (n_cases,), int64
+        Topics, numbers of a document's tokens in them, at least one, and how many documents have
+        these; in order, each topic and number once.
+    alpha : ndarray of shape (n_topics,), float64
+        What documents' processes weigh topics with.
+    seed : int
+        Of the stream.
+
+    Returns
+    -------
+    n_tables : ndarray of shape (n_topics,), int64
+        Tables of each topic.
+    """
+    cdef Py_ssize_t i = topics.shape[0] - 1
+    cdef long long place, last, n = 0
+    cdef int k
+    n_tables_array = np.zeros(alpha.shape[0], dtype=np.int64)
+    cdef long long[::1] n_tables = n_tables_array
+    cdef Uniform stream
+    uniform_init(&stream, seed, 0, 0)
+    with nogil:
+        while i >= 0:  # from the most tokens of the last topic down
+            k = <int>topics[i]
+            n += repeats[i]  # documents with so many tokens of the topic or more
+            last = counts[i - 1] if i and topics[i - 1] == k else 0
+            for place in range(max(last, 1), counts[i]):
+                n_tables[k] += _count_opened(&stream, n, alpha[k], place)
+            if last == 0:  # the first token of a document opens one
+                n_tables[k] += n
+                n = 0
+            i -= 1
+    return n_tables_array

@@ -212,12 +212,12 @@ def sampled_pass(
     """
     with settled_threads(n_threads):
         chain = sweep(chain)
-    done = chain.n_passes + 1
-    if done % learn_every == 0:
-        for improve in learn:
-            improve(chain)
-    wanted = evaluate_every > 0 and done % evaluate_every == 0
-    value = chain.log_likelihood() / chain.amount if wanted else np.nan
+        done = chain.n_passes + 1
+        if done % learn_every == 0:
+            for improve in learn:
+                improve(chain)
+        wanted = evaluate_every > 0 and done % evaluate_every == 0
+        value = chain.log_likelihood() / chain.amount if wanted else np.nan
     after = done - burn_in
     if after > 0 and after % sample_every == 0:
         chain.take_sample()

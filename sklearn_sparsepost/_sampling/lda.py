@@ -14,6 +14,8 @@ from sklearn_sparsepost._sampling.chain import Chain
 
 # What a draw costs, in multiplications.
 WORK_A_TOKEN = 100
+# And to count a token's topic.
+WORK_A_COUNT = 4
 # How counts of a word are stored, as in the kernel.
 LISTED, ALIASED, DENSE = range(3)
 # "auto": up to so many topics words of more than `SEVERAL` tokens weigh all, a vector at a time.
@@ -169,16 +171,15 @@ class LDAChain(WordsChain):
     def log_likelihood(self):
         """log p(words, topics | priors), the weights integrated out, in nats."""
         value, doc_ptr = self.words_log_likelihood(), self.tokens.doc_ptr
-        _, topics, counts = kernels.document_topics(self.z, doc_ptr, self.n_components)
+        topics, counts = document_topics(self.tokens, self.z, self.n_components)
         alpha, total = self.alpha[topics], self.alpha.sum()
         value += (gammaln(counts + alpha) - gammaln(alpha)).sum()
         return float(value + (gammaln(total) - gammaln(total + np.diff(doc_ptr))).sum())
 
     def prior_gains(self):
         """What a step of :func:`improved_prior` needs of the documents."""
-        ptr = self.tokens.doc_ptr
-        _, topics, counts = kernels.document_topics(self.z, ptr, self.n_components)
-        return prior_gains(self.alpha, topics, counts, np.diff(ptr))
+        topics, counts = document_topics(self.tokens, self.z, self.n_components)
+        return prior_gains(self.alpha, topics, counts, np.diff(self.tokens.doc_ptr))
 
     def cases(self):
         """The cases of all documents, as :func:`document_cases` has them."""
@@ -246,6 +247,12 @@ def empty_counts(kind, size, prior, n_components, *, seated=False):
     )
 
 
+def document_topics(tokens, z, n_components):
+    """Topics of documents and their numbers of tokens, document by document, as two arrays."""
+    n_threads = threads_for(WORK_A_COUNT * tokens.n_tokens)
+    return kernels.document_topics(z, tokens.doc_ptr, n_components, n_threads)[1:]
+
+
 def document_cases(tokens, z, n_components):
     """The cases of documents: topics with their numbers of tokens, and numbers of tokens.
 
@@ -266,7 +273,7 @@ def document_cases(tokens, z, n_components):
     lengths : tuple of ndarray
         Numbers of tokens of documents; and how many documents have so many.
     """
-    _, topics, counts = kernels.document_topics(z, tokens.doc_ptr, n_components)
+    topics, counts = document_topics(tokens, z, n_components)
     cells = np.unique(topics * np.int64(1 << 32) + counts, return_counts=True)
     return cells, np.unique(np.diff(tokens.doc_ptr), return_counts=True)
 

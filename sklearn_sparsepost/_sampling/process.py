@@ -6,10 +6,13 @@ stick in an order of the slots, the last of which takes what is left: GEM(b_0), 
 drawn as in LDA; then tables of documents, weights and concentrations are drawn given them.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.special import betaln, gammaln
 
 from sklearn_sparsepost._checks import LEAST_PRIOR
+from sklearn_sparsepost._kernels._stirling import open_tables
 from sklearn_sparsepost._run.streams import SEATING, keyed_generator
 from sklearn_sparsepost._sampling import lda
 from sklearn_sparsepost._sampling.pitman_yor import PitmanYorChain, slice_draw
@@ -101,9 +104,8 @@ class ProcessDocuments:
         self.order = exchanged(self.order, breaks, self.topic_concentration, rng)
         self.set_alpha()
 
-    def doc_log_density(self, b):
-        """log p(tables | tokens' documents) up to what is the same for all b_1."""
-        lengths, repeats = self.cases()[1]
+    def doc_log_density(self, lengths, repeats, b):
+        """log p(tables | tokens' documents), as cases, up to what is the same for all b_1."""
         value = repeats @ (gammaln(b) - gammaln(b + lengths))
         return value + self.tables.sum() * np.log(b)
 
@@ -166,19 +168,7 @@ def tables_of_topics(cells, repeats, alpha, rng):
     tables : ndarray of shape (n_components,), int64
         Tables of each topic.
     """
-    topic, most = lda.topics_of(cells)
-    same = np.append(False, topic[1:] == topic[:-1])
-    before = np.where(same, np.roll(most, 1), 0)
-    # Documents with at least so many tokens of the topic.
-    upwards = repeats[::-1].cumsum()[::-1]
-    stop = np.searchsorted(topic, topic, side="right")
-    with_more = upwards - np.append(upwards, 0)[stop]
-    spans = most - before
-    place = np.arange(spans.sum()) - np.repeat(np.cumsum(spans) - spans - before, spans)
-    weight = np.repeat(alpha[topic], spans)
-    opened = rng.binomial(np.repeat(with_more, spans), weight / (weight + place))
-    found = np.bincount(np.repeat(topic, spans), opened, minlength=len(alpha))
-    return found.astype(np.int64)
+    return open_tables(*lda.topics_of(cells), repeats, alpha, int(rng.integers(1 << 63)))
 
 
 def exchanged(order, breaks, concentration, rng):
@@ -262,7 +252,8 @@ def learn_concentrations(chain, *, of_documents, of_topics):
         return float(np.exp(slice_draw(log_posterior, np.log(b), rng)))
 
     if of_documents:
-        chain.doc_concentration = drawn(chain.doc_log_density, chain.doc_concentration)
+        log_density = partial(chain.doc_log_density, *chain.cases()[1])
+        chain.doc_concentration = drawn(log_density, chain.doc_concentration)
     if of_topics:
         chain.topic_concentration = drawn(chain.topic_log_density, chain.topic_concentration)
     chain.draw_weights(rng)
