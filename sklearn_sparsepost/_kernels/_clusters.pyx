@@ -170,7 +170,7 @@ def label_sums(
             k = labels[i]
             row = &rows[i, 0]
             sum_ = &sums[k, 0]
-            square = &squares[0, 0] + k * n_last
+            square = &squares[k, 0] if n_last else NULL
             if weighted:
                 share = weight[i]
             for d in range(skipped):
