@@ -442,6 +442,16 @@ def folded(table, target, axis):
     return total
 
 
+def distinct_pairs(pairs):
+    """Pairs of numbers once each, in their order, and where each is found first.
+
+    ``np.unique`` of rows has Python compare their types, where an interrupt becomes a TypeError.
+    """
+    codes = pairs @ [1 + pairs.max(initial=0), 1]
+    first = np.unique(codes, return_index=True)[1]
+    return pairs[first], first
+
+
 def sum_of(table, other, factor):
     """A table plus `factor` times another one, sparse where both are."""
     if isinstance(table, SparseTable):

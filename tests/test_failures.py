@@ -25,6 +25,7 @@ from sklearn_sparsepost.datasets import make_lda_corpus
 from sklearn_sparsepost.observations import Observation
 
 PACKAGE = str(Path(sklearn_sparsepost.__file__).parent)
+NUMPY = str(Path(np.__file__).parent)
 N_PASSES = 3
 # Lines of a call that are tried.
 N_TRIALS = 12
@@ -224,6 +225,46 @@ def test_any_line_may_fail(name, how):
             failing.set_params(max_iter=N_PASSES)
             assert seen(failing) == allowed[N_PASSES]
     assert n_reached > N_TRIALS // 2  # how many lines there are varies a little
+
+
+def functions_of_numpy(call):
+    """NumPy's functions in Python that a call runs."""
+    found = {}  # in their order
+
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename.startswith(NUMPY):
+            found[frame.f_code] = None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return list(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["mixture births", "mixture moves", "HDP births", "LDA auto, warm"]
+)
+def test_an_interrupt_in_numpy_is_no_other_error(name):
+    # Some of them are called by code in C, which may take any error for one of its own.
+    fit(clone(ESTIMATORS[name]))
+    functions = functions_of_numpy(lambda: fit(clone(ESTIMATORS[name])))
+    assert len(functions) > 20
+    for code in functions:
+        left = [1]
+
+        def trace(frame, event, argument):
+            if frame.f_code is code and left.pop():  # noqa: B023
+                sys.settrace(None)
+                raise KeyboardInterrupt
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        with pytest.raises(KeyboardInterrupt):
+            fit(clone(ESTIMATORS[name]))
+        sys.settrace(before)
 
 
 def bad(X):

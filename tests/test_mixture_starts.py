@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost._starts import agglomerative
-from sklearn_sparsepost._starts.rows import _distinct_rows
+from sklearn_sparsepost._starts.helpers import distinct_rows
+from sklearn_sparsepost._tables import distinct_pairs
 
 SHAPES = ["full", "tied", "diag", "spherical"]
 
@@ -188,10 +189,19 @@ def test_distinct_rows_are_sorted_with_the_sums_of_their_weights(n_values):
     X = rng.integers(n_values, size=(600, 6)).astype(float)
     X[::7] = X[1::7][: len(X[::7])]
     weight = rng.integers(3, size=len(X)).astype(float)
-    found, sums = _distinct_rows(X, weight)
+    found, sums = distinct_rows(X, weight)
     wanted, of_row = np.unique(X[weight > 0][:, ::-1], axis=0, return_inverse=True)
     np.testing.assert_array_equal(X[found], wanted[:, ::-1])
     np.testing.assert_array_equal(sums, np.bincount(of_row.ravel(), weight[weight > 0]))
+
+
+@pytest.mark.parametrize("n_pairs", [0, 1, 200])
+def test_distinct_pairs_are_those_of_numpy(n_pairs):
+    pairs = np.random.default_rng(0).integers(12, size=(n_pairs, 2))
+    found, first = distinct_pairs(pairs)
+    wanted, index = np.unique(pairs, axis=0, return_index=True)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(first, index)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -26,6 +26,7 @@ from sklearn_sparsepost._learning.topic_moves import (
 from sklearn_sparsepost._models.tracking import Change, Track
 from sklearn_sparsepost._run.streams import STREAM_MOVES
 from sklearn_sparsepost._run.threads import single_blas
+from sklearn_sparsepost._tables import distinct_pairs
 
 # Units on which the overlap of components is judged, in runs of neighbours.
 SAMPLE_UNITS, SAMPLE_RUNS = 4096, 64
@@ -210,7 +211,7 @@ def choose_pairs(model, corpus, state):
     idle = count < 1
     partner[idle] = np.argmax(count)
     pairs = np.sort(np.stack([np.arange(K), partner], axis=1), axis=1)
-    pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
+    pairs = distinct_pairs(pairs[pairs[:, 0] < pairs[:, 1]])[0]
     # The most alike first; those with an idle component before all.
     rank = overlap[pairs[:, 0], pairs[:, 1]] + 2 * (idle[pairs[:, 0]] | idle[pairs[:, 1]])
     return pairs[np.argsort(-rank, kind="stable")]

@@ -20,8 +20,6 @@ START_ROWS = 50_000
 # k-means++ chooses among this many rows, or so many a component; with small clusters first, too.
 SEED_ROWS, SEEDS_EACH = 10_000, 5
 SMALL_SEED_ROWS, SMALL_SEEDS_EACH = 4000, 40
-# Rows are told apart by so many features, if they can be.
-LAST_FEATURES = 4
 # Pseudo-counts a feature where counts are compared with probabilities.
 SMOOTHING = 0.03
 
@@ -281,7 +279,7 @@ def _labels(rows, n_components, init_params, means_init, shape, weight, rng, nam
             )[0]
             return labels
         of_rows = weight
-        distinct, weight = _distinct_rows(rows, weight)
+        distinct, weight = helpers.distinct_rows(rows, weight)
         agglomerative = init_params == "agglomerative"
         drawn = max(SEED_ROWS, SEEDS_EACH * n_components)
         if agglomerative:
@@ -308,31 +306,3 @@ def _first_means(rows, n_components, init_params, weight, rng):
             clusters = KMeans(n_components, n_init=1, random_state=seed)
             return clusters.fit(rows, sample_weight=weight).cluster_centers_
         return kmeans_plusplus(rows, n_components, sample_weight=weight, random_state=seed)[0]
-
-
-def _distinct_rows(rows, weight):
-    """Numbers of different rows, in an order of their own, and the weights of all that are equal.
-
-    A start so knows no order of the data. Rows of weight 0 are left out.
-    """
-    weight = np.ones(len(rows)) if weight is None else weight
-    held = np.flatnonzero(weight > 0)
-    # Sorted by the last feature first: only what it leaves tied needs some, and then all.
-    last = rows[:, -LAST_FEATURES:][held]
-    order = np.argsort(last[:, -1])
-    same = last[order[1:], -1] == last[order[:-1], -1]
-    _sort_tied(order, same, lambda tied: last[tied])
-    same = (last[order[1:]] == last[order[:-1]]).all(axis=1)
-    _sort_tied(order, same, lambda tied: rows[held[tied]])
-    order = held[order]
-    pairs = np.flatnonzero(same)
-    same[pairs] = (rows[order[pairs]] == rows[order[pairs + 1]]).all(axis=1)
-    first = np.append(True, ~same)
-    return order[first], np.bincount(np.cumsum(first) - 1, weight[order])
-
-
-def _sort_tied(order, same, features_of):
-    """Sort rows that are the `same` as the next by their features, the last of these first."""
-    tied = np.append(same, False) | np.append(False, same)
-    numbers = np.sort(order[tied])
-    order[tied] = numbers[np.lexsort(features_of(numbers).T)]
