@@ -1,5 +1,7 @@
 """Draws of logits: their distributions, their stationary distribution, and what is around them."""
 
+import signal
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -266,6 +268,27 @@ def test_same_bytes_for_any_number_of_threads(n_threads):
         _logits.sweep_documents(z, ptr, logits, arrays, new, factors, 5, 6, n_threads=n)
         found.append(new.tobytes() + factors.tobytes())
     assert found[0] == found[1]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+@pytest.mark.parametrize("n_steps", [1, 20])
+def test_interrupts_are_heard_however_much_a_document_costs(n_steps):
+    K, n = (1000, 600) if n_steps == 1 else (300, 300)
+    normal = FullNormal(np.zeros(K), np.eye(K))
+    logits, new = np.zeros((n, K), np.float32), np.full((n, K), np.nan, np.float32)
+    z, ptr = np.zeros(n, np.uint16), np.arange(n + 1)
+    before = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.01)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            factors = np.empty((n, 0))
+            _logits.sweep_documents(
+                z, ptr, logits, normal.arrays, new, factors, 5, 6, n_steps=n_steps
+            )
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert np.isnan(new[-1]).all()
 
 
 def test_extreme_logits_stay_finite():

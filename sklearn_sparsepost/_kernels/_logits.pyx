@@ -27,9 +27,11 @@ from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init
 
 import numpy as np
 
-# Logits that are drawn between two looks for an interrupt.
+# Multiplications of a thread between two looks for an interrupt, and what a logit costs beside
+# them: as `logistic_normal.WORK_A_LOGIT`.
 cdef enum:
-    LOGITS_A_SPAN = 1 << 22
+    WORK_A_SPAN = 1 << 28
+    WORK_A_LOGIT = 50
 
 # The names of the samplers of logits.
 SAMPLERS = {"auto": BY_COUNTS, "slice": SLICE, "polya-gamma": POLYA_GAMMA}
@@ -77,6 +79,7 @@ def sweep_documents(
     cdef int K = <int>logits.shape[1], r = <int>factors.shape[1], k, no_memory = 0
     cdef int *failed = &no_memory
     cdef Py_ssize_t d, i, first, last, span
+    cdef double work
     cdef Gaussian held
     cdef Document *doc
     cdef Document layout
@@ -85,8 +88,9 @@ def sweep_documents(
     if not logits.shape[0]:
         return
     point_to(&held, prior)
-    # Fractions of a second at a time, since nobody hears an interrupt meanwhile.
-    span = max(<Py_ssize_t>1, LOGITS_A_SPAN // K)
+    # A fraction of a second at a time, since nobody hears an interrupt meanwhile.
+    work = <double>K * max(n_steps, 1) * (WORK_A_LOGIT + (K if held.full else r))
+    span = <Py_ssize_t>max(1.0, WORK_A_SPAN * max(n_threads, 1) / work)
     for first in range(0, logits.shape[0], span):
         last = min(first + span, logits.shape[0])
         with nogil, parallel(num_threads=n_threads):
