@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from test_dask_samplers import CTMS, MODELS, PITMAN_YOR, STALE, chain_of, cut, sweeps_of
+from test_dask_samplers import (
+    CTMS,
+    MODELS,
+    PITMAN_YOR,
+    STALE,
+    chain_of,
+    cut,
+    forget_topics,
+    sweeps_of,
+)
 from test_failures import COUNTS, ESTIMATORS, NO_SIGKILL, once_deadly, seen
 
 from sklearn_sparsepost import AliasLDA, GibbsCTM, _sampled_topics
@@ -222,15 +231,7 @@ def test_a_killed_worker_loses_nothing(name, tmp_path, monkeypatch, mortal_clust
 @pytest.mark.parametrize("name", STREAMS)
 def test_topics_that_nobody_holds_come_from_the_client(name, monkeypatch):
     want = seen(streamed(MODELS[name]))
-    found, lost = blocks._with_topics, []
-
-    def forgetful(held, shared, function, number, z=None):
-        if z is None and len(lost) % 2 == 0:
-            held.kept = {}
-        lost.append(z is None)
-        return found(held, shared, function, number, z)
-
-    monkeypatch.setattr(blocks, "_with_topics", forgetful)
+    lost = forget_topics(monkeypatch)
     assert seen(streamed(MODELS[name])) == want
     assert sum(lost) > 10 and not all(lost)
 
