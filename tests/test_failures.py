@@ -365,16 +365,15 @@ def test_an_interrupted_move_is_no_move(monkeypatch, batch):
     mixture = clone(ESTIMATORS["mixture moves"]).set_params(max_iter=1, warm_start=True)
     want = deepcopy(mixture).fit(POINTS).fit(POINTS)
     assert len(want.weights_) < 9  # something was merged
-    compact, calls = SuffStats.compact, []
+    fold, calls = SuffStats.fold, []
 
-    def interrupted(stats):
-        if stats.n_components < 9:  # of the nine, so that merges are being made
-            calls.append(1)
-            if len(calls) == batch:
-                raise KeyboardInterrupt
-        return compact(stats)
+    def interrupted(stats, target):
+        calls.append(1)
+        if len(calls) == batch:
+            raise KeyboardInterrupt
+        return fold(stats, target)
 
-    monkeypatch.setattr(SuffStats, "compact", interrupted)  # once a batch
+    monkeypatch.setattr(SuffStats, "fold", interrupted)  # once a batch, when merges are made
     with pytest.raises(KeyboardInterrupt):
         mixture.fit(POINTS)
     monkeypatch.undo()
