@@ -310,10 +310,14 @@ class _Killer:
         The workers' processes then.
     seconds : float
         After how many.
+    free : callable, default=None
+        Called if nothing has happened long after, for the call to end.
     """
 
-    def __init__(self, pids, seconds):
-        self.pids, self.killed = pids, False
+    def __init__(self, pids, seconds, free=None):
+        self.pids, self.free = pids, free
+        self.killed = self.hung = False
+        self.ended = threading.Event()
         self.timer = threading.Timer(seconds, self._kill)
 
     def _kill(self):
@@ -322,6 +326,10 @@ class _Killer:
             if found:
                 os.kill(found[int(time.time_ns()) % len(found)], signal.SIGKILL)
                 self.killed = True
+        # Seconds in which this process runs: it may be stopped for longer.
+        if self.killed and self.free and not any(self.ended.wait(1) for _ in range(30)):
+            self.hung = True
+            self.free()
 
     def __enter__(self):
         self.timer.start()
@@ -329,6 +337,7 @@ class _Killer:
 
     def __exit__(self, *raised):
         self.timer.cancel()
+        self.ended.set()
         self.timer.join()
 
 
@@ -339,6 +348,12 @@ def _loky(cases, X, n_moments, seed, folder):
     def pids():
         return reusable_executor._executor._processes
 
+    def free():  # joblib reads what a worker began to write, forever
+        executor = reusable_executor._executor
+        for process in list(executor._processes.values()):
+            process.kill()
+        executor._result_queue._writer.close()
+
     def fit(case):
         with joblib.parallel_config(backend="loky"):
             return case.set_params(n_jobs=2).fit(X)
@@ -346,7 +361,7 @@ def _loky(cases, X, n_moments, seed, folder):
     def try_one(case, moment, want):
         fit(clone(case).set_params(max_iter=1))  # workers are there
         told = None
-        with _Killer(pids, moment) as killer:
+        with _Killer(pids, moment, free) as killer:
             try:
                 fit(case)
             except RuntimeError as error:
@@ -356,7 +371,9 @@ def _loky(cases, X, n_moments, seed, folder):
                 reusable_executor._executor.shutdown(kill_workers=True)
             return None
         same = _goes_on(case.set_params(n_jobs=1), X) == want
-        return {"faults": 1, "one clear error": int(told), "same bytes": int(same)}
+        told = told and not killer.hung
+        found = {"hung": int(killer.hung), "one clear error": int(told), "same bytes": int(same)}
+        return {"faults": 1, **found}
 
     return _trials(
         cases, X, n_moments, seed, try_one, lambda case: _seconds(lambda: fit(clone(case)))
