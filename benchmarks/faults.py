@@ -350,8 +350,9 @@ def _loky(cases, X, n_moments, seed, folder):
 
     def free():  # joblib reads what a worker began to write, forever
         executor = reusable_executor._executor
-        for process in list(executor._processes.values()):
-            process.kill()
+        for worker in list(executor._processes):
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
         executor._result_queue._writer.close()
 
     def fit(case):

@@ -46,7 +46,8 @@ def fault_tables(runs, table):
         f"{n_dropped} more, and {n_same} of these fits had the same bytes as ever. "
         "SIGKILL of one of two workers of Dask: the "
         "fit goes on to the same bytes; of joblib: one error, and the estimator does so with "
-        "``warm_start=True``."
+        "``warm_start=True``. joblib waits forever for the rest of a result whose process was "
+        "killed while it sent it: two series were ended by that, and are not among these."
     )
     header = ["what happens", "estimator", "moments", "lost", "longest wait", "of it at work"]
     return [table("Faults during fits", note, header, rows)] * bool(rows)
