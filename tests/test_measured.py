@@ -97,13 +97,9 @@ COMPARED = {
         5 < value("transform/newsgroups20-200/transform", "documents_per_second", "L=8")
         / value("transform/newsgroups20-200/transform", "documents_per_second", "scikit-learn")
         < 50""",
-    "L = 8 is above dense mixtures after five passes, and below scikit-learn's EM": """
-        score("mixture/bsds500-200/dense float64") < score("mixture/bsds500-200/L=8 float64")
-        < score("mixture/bsds500-200/scikit-learn float64")""",
-    "in batches maximum likelihood is below scikit-learn's EM, memoized it is above": """
-        score("mixture/bsds500-200/L=8, ml, batch float64", passes=5)
-        < score("mixture/bsds500-200/scikit-learn float64", passes=5)
-        < score("mixture/bsds500-200/L=8, ml, memoized float64", passes=5)""",
+    "after five passes mixtures with L = 8 are above dense ones and scikit-learn's EM": """
+        score("mixture/bsds500-200/L=8 float64")
+        > max(score(f"mixture/bsds500-200/{m} float64") for m in ("dense", "scikit-learn"))""",
     "the default start is the best of photographs": """
         mean("mixture-start/bsds500-100/agglomerative")
         > max(mean(f"mixture-start/bsds500-100/{s}") for s in STARTS)""",
