@@ -22,7 +22,7 @@ MOST_GROUPS = 16
 MOST_TOKENS = (1 << 31) - 1
 # Topics that 16 bits tell apart.
 SHORT_TOPICS = 1 << 16
-# Stored counts that are turned into tokens at a time: half a second without an interrupt.
+# Stored counts that are turned into tokens at a time: nobody hears an interrupt meanwhile.
 PART = 1 << 21
 
 
