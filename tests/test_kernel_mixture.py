@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index
 from sklearn_sparsepost._models.gaussian_search import GaussianSearch, padded
@@ -90,7 +91,7 @@ def test_best_weights_block_by_block(dtype, centred, block):
         "means": means,
     }
     factors = estimates["covariances"].copy()
-    assert kernels.invert_factors(factors)
+    assert matrices.invert_factors(factors)
     offset = np.einsum("kd,kdp->kp", means, factors)
     constant = rng.normal(scale=5, size=50)
     share = rng.dirichlet(np.ones(50))
@@ -186,38 +187,3 @@ def test_likely_components(level, n_columns):
         assert len(set(found)) == level
         if i != 5:
             assert set(found) == set(np.argsort(-density[i])[:level])
-
-
-@pytest.mark.parametrize("wants_first", [False, True])
-@pytest.mark.parametrize("block", [1, 20, 512])
-def test_scatter(dtype, block, wants_first):
-    D = 6
-    rows = components(D + 2)[0].astype(dtype)  # of which the last two are not looked at
-    rng = np.random.default_rng(2)
-    share = rng.uniform(size=(N, K)) * (rng.uniform(size=(N, K)) < 0.3)
-    share[:, 4] = 0  # a component without rows
-    held = [np.flatnonzero(column) for column in share.T]
-    ptr = np.concatenate([[0], np.cumsum([len(which) for which in held])]).astype(np.int32)
-    which = np.concatenate(held).astype(np.int32)
-    second = np.zeros((K, D, D))
-    first = np.zeros((K if wants_first else 0, D))
-    kernels.scatter(rows, ptr, which, share.T[share.T > 0], second, first, block=block)
-    exact = rows[:, :D].astype(np.float64)
-    np.testing.assert_allclose(second, np.einsum("nk,ni,nj->kij", share, exact, exact), atol=1e-10)
-    if wants_first:
-        np.testing.assert_allclose(first, share.T @ exact, atol=1e-10)
-
-
-@pytest.mark.parametrize("D", [1, 2, 7, 64])
-def test_invert_factors(D):
-    rng = np.random.default_rng(0)
-    half = rng.normal(size=(K, D, D + 2))
-    covariances = half @ half.transpose(0, 2, 1)
-    factors = covariances.copy()
-    assert kernels.invert_factors(factors)
-    np.testing.assert_array_equal(factors, np.triu(factors))
-    assert (np.einsum("kii->ki", factors) > 0).all()
-    inverse = factors @ factors.transpose(0, 2, 1)
-    np.testing.assert_allclose(inverse @ covariances, np.tile(np.eye(D), (K, 1, 1)), atol=1e-8)
-    covariances[3] -= 1.1 * np.diag(np.diag(covariances[3]))
-    assert not kernels.invert_factors(covariances)

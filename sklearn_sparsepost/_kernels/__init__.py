@@ -37,6 +37,7 @@ def _choose():
     vector_unit,
     gibbs_lda,
     logits,
+    matrices,
     mixture,
     sampled_documents,
     topic_documents,
@@ -47,6 +48,7 @@ def _choose():
 __all__ = [
     "gibbs_lda",
     "logits",
+    "matrices",
     "mixture",
     "sampled_documents",
     "topic_documents",

@@ -2,13 +2,8 @@
 
 * `products`, `all_weights`: of all components, the same bits for a row whatever rows are beside it;
 * `best_weights`: the L best of all by bounds, as told in `_mixture_search.pxd`;
-* `likely_components`, `candidate_weights`: components to begin with, and the L best of a few;
-* `scatter`, `invert_factors`: what an update of the components needs.
+* `likely_components`, `candidate_weights`: components to begin with, and the L best of a few.
 """
-from libc.math cimport sqrt
-from scipy.linalg.cython_blas cimport dsyrk
-from scipy.linalg.cython_lapack cimport dpotrf, dtrtri
-
 from sklearn_sparsepost._kernels._mixture_search cimport (
     GROUP, TILE, Block, Bounds, bound_further, bound_group, by_component, lay_out, sort_rows,
     weigh_first, weigh_survivors,
@@ -353,91 +348,3 @@ def candidate_weights(
                         index[row, slot] = k
                 begin = stop[k]
     return n_exact
-
-
-def scatter(
-    const floating[:, ::1] rows,  # IN
-    const int[::1] ptr,  # IN
-    const int[::1] which,  # IN
-    const double[::1] share,  # IN
-    double[:, :, ::1] second,  # IN/OUT
-    double[:, ::1] first,  # IN/OUT
-    int block=512,  # IN
-):
-    """Weighted sums of x and x x^T of each component's rows x, in double precision.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        The data, of which the first D features are looked at.
-    ptr : ndarray of shape (K + 1,), int32
-        The rows of component k are ``which[ptr[k]:ptr[k + 1]]``.
-    which : ndarray of shape (n_pairs,), int32
-        Row numbers.
-    share : ndarray of shape (n_pairs,)
-        What each row counts in the component, not negative.
-    second : ndarray of shape (K, D, D)
-        Sums of x x^T are added to.
-    first : ndarray of shape (K, D) or (0, D)
-        Sums of x are added to, if they are wanted.
-    block : int, default=512
-        Rows a product.
-    """
-    cdef int K = <int>ptr.shape[0] - 1, D = <int>second.shape[1], i, j, k, begin, n
-    cdef double root, one = 1
-    cdef char *lower = "L"
-    cdef char *plain = "N"
-    cdef bint wants_first = first.shape[0] > 0
-    cdef const floating *row
-    cdef double[:, ::1] scaled = np.empty((block, D))
-    with nogil:
-        for k in range(K):
-            begin = ptr[k] - block
-            while begin + block < ptr[k + 1]:
-                begin += block
-                n = min(block, ptr[k + 1] - begin)
-                for i in range(n):
-                    root = sqrt(share[begin + i])
-                    row = &rows[which[begin + i], 0]
-                    for j in range(D):
-                        scaled[i, j] = root * row[j]
-                    if wants_first:
-                        for j in range(D):
-                            first[k, j] += share[begin + i] * row[j]
-                # The lower half in BLAS's order, the upper one in ours.
-                dsyrk(lower, plain, &D, &n, &one, &scaled[0, 0], &D, &one, &second[k, 0, 0], &D)
-            for i in range(D):
-                for j in range(i):
-                    second[k, i, j] = second[k, j, i]
-
-
-def invert_factors(
-    double[:, :, ::1] matrix,  # IN/OUT
-):
-    """Replace positive definite matrices by the P with P P^T = matrix^-1.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (K, D, D)
-        Overwritten by upper triangular matrices.
-
-    Returns
-    -------
-    positive : bool
-        Whether all were positive definite; if not, what is left means nothing.
-    """
-    cdef int K = <int>matrix.shape[0], D = <int>matrix.shape[1], k, i, j, info = 0
-    # The lower half in LAPACK's order, the upper one in ours.
-    cdef char *lower = "L"
-    cdef char *not_unit = "N"
-    with nogil:
-        for k in range(K):
-            dpotrf(lower, &D, &matrix[k, 0, 0], &D, &info)
-            if info == 0:
-                dtrtri(lower, not_unit, &D, &matrix[k, 0, 0], &D, &info)
-            if info != 0:
-                break
-            for i in range(D):
-                for j in range(i):
-                    matrix[k, i, j] = 0
-    return info == 0

@@ -6,6 +6,7 @@
 HOT = (
     "_gibbs_lda",
     "_logits",
+    "_matrices",
     "_mixture",
     "_sampled_documents",
     "_topic_documents",
@@ -13,7 +14,7 @@ HOT = (
     "_topic_words",
 )
 # Of these, those that -O2 with vectors makes a few per cent slower than -O3.
-UNROLLED = ("_mixture",)
+UNROLLED = ("_matrices", "_mixture")
 PLAIN = (
     "_clusters",
     "_cpu",

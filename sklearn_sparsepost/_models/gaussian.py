@@ -6,6 +6,7 @@ Each is an :class:`~sklearn_sparsepost.observations.Observation`, as a user's ow
 import numpy as np
 from scipy.special import gammaln, psi
 
+from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
 from sklearn_sparsepost._models.gaussian_search import LEAST_SHARE, GaussianSearch, padded
@@ -85,11 +86,11 @@ class Gaussian(Observation):
         return count, average, mean, beta
 
     def _estimates(self, count, mean, beta, scale):
-        """The estimates whose scatter matrices, prior included, are `scale`."""
+        """The estimates of scatter matrices, prior included, whose memory becomes covariances."""
         nu = self.nu + count
         known = nu > NOTHING * nu.sum()  # less is what subtraction has left
         wide = (slice(None), *[None] * (scale.ndim - 1))
-        covariances = np.divide(scale, nu[wide], out=np.zeros_like(scale), where=known[wide])
+        covariances = np.divide(scale, np.where(known, nu, 1)[wide], out=scale)
         if not known.all():  # maximum likelihood of no data: anything that can be inverted
             covariances[~known] = self._unit() * (self.reg_covar or 1.0)
         return {
@@ -252,7 +253,7 @@ class _MatrixGaussian(Gaussian):
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
         factors = np.array(covariances, order="C")
-        found = map_slices(lambda held: kernels.invert_factors(factors[held]), len(factors))
+        found = map_slices(lambda held: matrices.invert_factors(factors[held]), len(factors))
         if not all(found):
             raise self._singular("covariances that are not positive definite")
         return factors
@@ -314,7 +315,7 @@ class FullGaussian(_MatrixGaussian):
         n_components, D = by_component.shape[0], self.n_features
         second = np.zeros((n_components, D, D))
         first = np.zeros((0 if self.assume_centered else n_components, D))
-        kernels.scatter(
+        matrices.scatter(
             np.ascontiguousarray(rows),
             by_component.indptr.astype(np.int32, copy=False),
             by_component.indices.astype(np.int32, copy=False),
@@ -370,7 +371,9 @@ class FullGaussian(_MatrixGaussian):
     def table(self, estimates, dtype, *, point=False):
         """Constants, padded factors and whitened means."""
         factors = estimates["precisions_cholesky"]
-        offset = np.einsum("ki,kij->kj", estimates["means"], factors)
+        offset = np.zeros(factors.shape[:2])
+        if estimates["means"].any():
+            offset = np.einsum("ki,kij->kj", estimates["means"], factors)
         table = {"factors": padded(factors, dtype), "offset": padded(offset, dtype)}
         terms = self._predictive(estimates, point, self._point_log_det(estimates))
         if terms is not None:

@@ -4,6 +4,7 @@ from threading import Lock
 
 import numpy as np
 
+from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index
 from sklearn_sparsepost._run.threads import map_slices
@@ -56,32 +57,44 @@ class GaussianSearch:
         self.constant = constant
         self._scales = scales
         self.factors = factors
-        self._turn = (axes * scales).T
+        self._turn = np.ascontiguousarray((axes * scales).T)
         self._means = means if means.any() else None
         self._bounds = self._found_bounds()
 
     def _found_bounds(self):
         """What the kernels bound weights by, and the marginal distributions but for constants."""
-        constant, whitening, n_features = self.constant, self.whitening, len(self.whitening)
+        constant, n_features = self.constant, len(self.whitening)
         # By falling constants: what can be ruled out then comes last.
         order = np.argsort(-constant, kind="stable").astype(np.int32)
-        factors = self.factors[order, :, :n_features].astype(np.float64)
-        parts = map_slices(lambda held: _triangular(self._turn @ factors[held]), len(factors))
-        factors = np.concatenate(parts)
-        offset = np.zeros(factors.shape[::2])
+        lanes, n_components = kernels.LANES, len(order)
+        factors = np.empty(self.factors.shape, np.float32)
+        offset, diagonal = np.empty((2, n_components, n_features))
+        lengths = np.empty((n_components, 2))
+        means = np.empty((0, n_features))
         if self._means is not None:
-            offset = np.einsum("kdp,kd->kp", factors, (self._means @ whitening)[order])
-        lanes = kernels.LANES
+            means = (self._means @ self.whitening)[order]
+        spread = self._scales[0] / self._scales
+
+        def turn(held):
+            matrices.turn_factors(
+                self._turn,
+                self.factors,
+                order[held],
+                means[held],
+                spread,
+                factors[held],
+                offset[held],
+                diagonal[held],
+                lengths[held],
+            )
+
+        map_slices(turn, n_components)
         stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
-        diagonal = np.abs(np.einsum("kpp->kp", factors)[:, stages[0] :])
-        marginal = (constant[order] - np.log(diagonal).sum(axis=1)).astype(np.float32)
-        size = np.sqrt(np.einsum("kdp,kdp->kp", factors, factors).max(axis=1))
+        marginal = constant[order] - np.log(diagonal[:, stages[0] :]).sum(axis=1)
+        size = lengths[:, 0]
         if self._turning == np.float32:  # room for what is rounded where rows are turned
-            unscaled = factors * (self._scales[0] / self._scales)[:, None]
-            lengths = np.sqrt(np.einsum("kdp,kdp->kp", unscaled, unscaled).max(axis=1))
-            size += max(1.0, np.sqrt(n_features) / 4) * lengths
-        factors = padded(factors, np.float32)
-        return marginal, {
+            size = size + max(1.0, np.sqrt(n_features) / 4) * lengths[:, 1]
+        return marginal.astype(np.float32), {
             "order": order,
             "white_factors": factors,
             "white_offset": padded(offset, np.float32),
@@ -173,14 +186,10 @@ class GaussianSearch:
         return arrays["order"][index]
 
 
-def _triangular(factors):
-    """Upper triangular factors of the same products F F^T, by QR from the last row to the first."""
-    backwards = np.swapaxes(factors[:, ::-1], 1, 2)
-    return np.swapaxes(np.linalg.qr(backwards, mode="r"), 1, 2)[:, ::-1, ::-1]
-
-
 def padded(columns, dtype):
     """Columns filled with zeros, to as many as the kernels want."""
-    n_more = -columns.shape[-1] % kernels.LANES
-    widths = [(0, 0)] * (columns.ndim - 1) + [(0, n_more)]
-    return np.ascontiguousarray(np.pad(columns, widths), dtype=dtype)
+    n_columns = columns.shape[-1]
+    found = np.empty((*columns.shape[:-1], n_columns + -n_columns % kernels.LANES), dtype)
+    found[..., :n_columns] = columns
+    found[..., n_columns:] = 0
+    return found

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
 from sklearn_sparsepost._kernels import _clusters as kernels
-from sklearn_sparsepost._kernels import mixture
+from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._run.threads import single_blas
 
 # How many clusters there are at first for each that is wanted, and the neighbours of each that it
@@ -274,7 +274,7 @@ class _Moments:
             first = np.append(0, last).astype(np.int32)
             weight = self.rows.weight
             share = weight[order] if len(weight) else np.ones(len(order))
-            mixture.scatter(self.coordinates, first, order, share, second, np.empty((0, 0)))
+            matrices.scatter(self.coordinates, first, order, share, second, np.empty((0, 0)))
             second -= np.einsum("k,ki,kj->kij", count, means, means)
         return second
 

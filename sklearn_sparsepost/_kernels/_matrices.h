@@ -1,0 +1,269 @@
+/* Sums of products of rows, and triangular factors of some small matrices at a time.
+
+   BLAS and LAPACK take their time to begin: matrices of mixtures are many and small. Sums have
+   columns as vectors' lanes, factors have matrices as lanes, each of which is computed as if it
+   were alone, so that no bit depends on which matrices are together. */
+#include <math.h>
+
+/* Bytes of a vector, and how many rows and columns of a matrix are worked on together, so that
+   their entries stay in registers. */
+#if defined(__AVX512F__)
+#define VECTOR 64
+#define N_ROWS 8
+#define BLOCK 4
+#elif defined(__AVX__)
+#define VECTOR 32
+#define N_ROWS 4
+#define BLOCK 2
+#else
+#define VECTOR 16
+#define N_ROWS 4
+#define BLOCK 2
+#endif
+#if defined(__GNUC__)
+#define WIDTH ((int)(VECTOR / sizeof(double)))
+typedef double lanes __attribute__((vector_size(VECTOR), aligned(sizeof(double)), may_alias));
+#define LANE(v, l) ((v)[l])
+#define ALWAYS static inline __attribute__((always_inline))
+#else
+#define WIDTH 1
+typedef double lanes;
+#define LANE(v, l) (v)
+#define ALWAYS static inline
+#endif
+
+/* How many matrices are worked on together, and what their numbers of rows are rounded up to. */
+static inline int matrices_together(void) { return WIDTH; }
+static inline int matrix_step(void) { return BLOCK; }
+
+/* ---------------------------------------------------------------- sums of products */
+
+/* V is a constant wherever this is inlined. */
+ALWAYS void some_columns(
+    const double *rows, int n, int pitch, int i, int j, int V, double *out)
+{
+    lanes sum[N_ROWS][3];
+    for (int r = 0; r < N_ROWS; r++)
+        for (int v = 0; v < V; v++)
+            sum[r][v] = *(const lanes *)(out + (long long)(i + r) * pitch + j + v * WIDTH);
+    for (int row = 0; row < n; row++, rows += pitch) {
+        lanes right[3];
+        for (int v = 0; v < V; v++)
+            right[v] = *(const lanes *)(rows + j + v * WIDTH);
+        for (int r = 0; r < N_ROWS; r++)
+            for (int v = 0; v < V; v++)
+                sum[r][v] += rows[i + r] * right[v];
+    }
+    for (int r = 0; r < N_ROWS; r++)
+        for (int v = 0; v < V; v++)
+            *(lanes *)(out + (long long)(i + r) * pitch + j + v * WIDTH) = sum[r][v];
+}
+
+/* out[i, j] += sum over n rows of row[i] row[j], for j >= i, and for some j < i, too.
+
+   rows: (n, pitch), pitch a multiple of 8; out: (pitch, pitch). */
+static void add_products(const double *rows, int n, int pitch, double *out)
+{
+    for (int i = 0; i < pitch; i += N_ROWS)
+        for (int j = i / WIDTH * WIDTH, V; j < pitch; j += V * WIDTH) {
+            int left = (pitch - j) / WIDTH;
+            V = left == 4 ? 2 : left < 3 ? left : 3;
+            if (V == 3)
+                some_columns(rows, n, pitch, i, j, 3, out);
+            else if (V == 2)
+                some_columns(rows, n, pitch, i, j, 2, out);
+            else
+                some_columns(rows, n, pitch, i, j, 1, out);
+        }
+}
+
+/* ---------------------------------------------------------------- matrices as lanes */
+
+static inline lanes roots(lanes v)
+{
+    for (int l = 0; l < WIDTH; l++)
+        LANE(v, l) = sqrt(LANE(v, l));
+    return v;
+}
+
+/* All lanes alike. */
+static inline lanes alike(double x)
+{
+    return (lanes){0} + x;
+}
+
+/* The upper triangular R with R^T R = matrix, in place of the upper half; 0 if there is none.
+
+   matrix: (size, size) of lanes, size a multiple of BLOCK; only the upper half is read. */
+static int cholesky(lanes *matrix, int size)
+{
+    int positive = 1;
+    for (int i = 0; i < size; i += BLOCK) {
+        lanes *const diagonal = matrix + (long long)i * size + i;
+        lanes inverse[BLOCK];
+        for (int j = i; j < size; j += BLOCK) {
+            lanes *const here = matrix + (long long)i * size + j;
+            lanes sum[BLOCK][BLOCK];
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    sum[a][c] = here[(long long)a * size + c];
+            for (int k = 0; k < i; k++) {
+                const lanes *row = matrix + (long long)k * size;
+                for (int a = 0; a < BLOCK; a++)
+                    for (int c = 0; c < BLOCK; c++)
+                        sum[a][c] -= row[i + a] * row[j + c];
+            }
+            for (int a = 0; a < BLOCK; a++) {
+                for (int b = 0; b < a; b++)
+                    for (int c = 0; c < BLOCK; c++)
+                        sum[a][c] -= diagonal[(long long)b * size + a] * sum[b][c];
+                if (i == j) {
+                    for (int l = 0; l < WIDTH; l++)
+                        positive &= LANE(sum[a][a], l) > 0;
+                    inverse[a] = 1 / roots(sum[a][a]);
+                }
+                for (int c = 0; c < BLOCK; c++)
+                    sum[a][c] *= inverse[a];
+                for (int c = 0; c < BLOCK; c++)
+                    here[(long long)a * size + c] = sum[a][c];
+            }
+        }
+        if (!positive)
+            return 0;
+    }
+    return 1;
+}
+
+/* The inverse of an upper triangular matrix in its place, zeros below.
+
+   matrix: (size, size) of lanes, size a multiple of BLOCK; only the upper half is read. */
+static void invert_triangle(lanes *matrix, int size)
+{
+    for (int i = size - BLOCK; i >= 0; i -= BLOCK) {
+        lanes own[BLOCK][BLOCK], inverse[BLOCK];
+        for (int a = 0; a < BLOCK; a++) {
+            for (int b = a; b < BLOCK; b++)
+                own[a][b] = matrix[(long long)(i + a) * size + i + b];
+            inverse[a] = 1 / own[a][a];
+            for (int j = 0; j < i; j++)
+                matrix[(long long)(i + a) * size + j] = alike(0);
+        }
+        for (int j = size - BLOCK; j >= i; j -= BLOCK) {
+            lanes sum[BLOCK][BLOCK];
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    sum[a][c] = alike(i == j && a == c);
+            for (int k = i + BLOCK; k < j + BLOCK; k++) {
+                const lanes *left = matrix + (long long)i * size + k;
+                const lanes *row = matrix + (long long)k * size + j;
+                for (int a = 0; a < BLOCK; a++)
+                    for (int c = 0; c < BLOCK; c++)
+                        sum[a][c] -= left[(long long)a * size] * row[c];
+            }
+            for (int a = BLOCK - 1; a >= 0; a--)
+                for (int c = 0; c < BLOCK; c++) {
+                    for (int b = a + 1; b < BLOCK; b++)
+                        sum[a][c] -= own[a][b] * sum[b][c];
+                    sum[a][c] *= inverse[a];
+                    matrix[(long long)(i + a) * size + j + c] = sum[a][c];
+                }
+        }
+    }
+}
+
+/* out = left matrices, the same on the left of all.
+
+   left: (size, size) of numbers; matrix, out: (size, size) of lanes, size a multiple of BLOCK, the
+   matrix upper triangular with zeros below. */
+static void multiply_left(const double *left, const lanes *matrix, int size, lanes *out)
+{
+    for (int j = 0; j < size; j += BLOCK)
+        for (int i = 0; i < size; i += BLOCK) {
+            lanes sum[BLOCK][BLOCK];
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    sum[a][c] = alike(0);
+            for (int k = 0; k < j + BLOCK; k++) {
+                const lanes *row = matrix + (long long)k * size + j;
+                for (int a = 0; a < BLOCK; a++)
+                    for (int c = 0; c < BLOCK; c++)
+                        sum[a][c] += left[(long long)(i + a) * size + k] * row[c];
+            }
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    out[(long long)(i + a) * size + j + c] = sum[a][c];
+        }
+}
+
+/* Reflects n rows, at most N_ROWS, along `axis`, of which the first `length` numbers matter. */
+ALWAYS void reflect(
+    lanes *rows, int n, int size, const lanes *axis, int length, lanes scale)
+{
+    lanes sum[N_ROWS];
+    for (int r = 0; r < n; r++)
+        sum[r] = alike(0);
+    for (int c = 0; c < length; c++)
+        for (int r = 0; r < n; r++)
+            sum[r] += rows[(long long)r * size + c] * axis[c];
+    for (int r = 0; r < n; r++)
+        sum[r] *= scale;
+    for (int c = 0; c < length; c++)
+        for (int r = 0; r < n; r++)
+            rows[(long long)r * size + c] -= sum[r] * axis[c];
+}
+
+/* Makes of a row of i + 1 numbers the axis of the reflection that leaves its last alone. */
+static void find_axis(lanes *axis, int i, lanes *end, lanes *scale)
+{
+    lanes square = alike(0);
+    for (int c = 0; c <= i; c++)
+        square += axis[c] * axis[c];
+    *end = roots(square);
+    for (int l = 0; l < WIDTH; l++) {
+        double last = LANE(axis[i], l), length = LANE(*end, l);
+        LANE(*scale, l) = length > 0 ? 1 / (length * (length + fabs(last))) : 0;
+        LANE(*end, l) = last > 0 ? -length : length;
+    }
+    axis[i] -= *end;
+}
+
+/* The upper triangular U with U U^T = matrix matrix^T, in its place: Householder's reflections of
+   the columns, from the last row to the first; signs of columns are any.
+
+   Some reflections are made together of rows that stay in cache.
+   matrix: (size, size) of lanes, size a multiple of BLOCK. */
+static void triangulate(lanes *matrix, int size)
+{
+    for (int first = size - BLOCK; first >= 0; first -= BLOCK) {
+        lanes end[BLOCK], scale[BLOCK];
+        lanes *const axes = matrix + (long long)first * size;
+        for (int a = BLOCK - 1; a >= 0; a--) {
+            lanes *axis = axes + (long long)a * size;
+            find_axis(axis, first + a, end + a, scale + a);
+            for (int b = 0; b < a; b++)
+                reflect(axes + (long long)b * size, 1, size, axis, first + a + 1, scale[a]);
+        }
+        for (int r = 0, n; r < first; r += n) {
+            lanes *rows = matrix + (long long)r * size;
+            n = r + N_ROWS <= first ? N_ROWS : BLOCK;
+            for (int a = BLOCK - 1; a >= 0; a--) {
+                const lanes *axis = axes + (long long)a * size;
+                if (n == N_ROWS)
+                    reflect(rows, N_ROWS, size, axis, first + a + 1, scale[a]);
+                else
+                    reflect(rows, BLOCK, size, axis, first + a + 1, scale[a]);
+            }
+        }
+        for (int a = 0; a < BLOCK; a++) {
+            for (int c = 0; c < first + a; c++)
+                axes[(long long)a * size + c] = alike(0);
+            axes[(long long)a * size + first + a] = end[a];
+        }
+    }
+}
+
+#undef VECTOR
+#undef N_ROWS
+#undef BLOCK
+#undef LANE
+#undef ALWAYS
