@@ -141,18 +141,20 @@ def without_mean(X):
 
 
 def rows(name):
-    """Real vectors to start mixtures on.
+    """Vectors to start mixtures on.
 
     Parameters
     ----------
-    name : {"bsds500", "digits", "newsgroups20", "blobs", "tails"}
-        Patches of photographs; handwritten digits in 20 principal components; documents as vectors
-        of 50 features from a singular value decomposition of tf-idf; and draws from 20 Gaussians of
-        unequal weights, widths and shapes, or from t distributions instead, and outliers.
+    name : {"bsds500", "photographs", "digits", "newsgroups20", "blobs", "tails", "bits", "kos"}
+        Patches of photographs, of many or of the two that scikit-learn brings; handwritten digits
+        in 20 principal components; documents as vectors of 50 features from a singular value
+        decomposition of tf-idf; draws from 20 Gaussians of unequal weights, widths and shapes, or
+        from t distributions instead, and outliers; which pixels of digits are dark; and counts of
+        words.
 
     Returns
     -------
-    X, X_test : ndarray of shape (n_rows, n_features), float64
+    X, X_test : ndarray or csr_matrix of shape (n_rows, n_features)
         Training and test rows.
     """
     from sklearn.datasets import load_digits
@@ -169,11 +171,16 @@ def rows(name):
         X_train, X_test = load(name)
         X_train = normalize(reduce.fit_transform(weighting.fit_transform(X_train)))
         return X_train, normalize(reduce.transform(weighting.transform(X_test)))
+    if name == "kos":
+        return load(name)
     rng = np.random.default_rng(0)
-    if name == "digits":
-        X = PCA(20, random_state=0).fit_transform(load_digits().data)
-        X = X[rng.permutation(len(X))]
+    if name in ("digits", "bits"):
+        X = load_digits().data
+        X = X > 7 if name == "bits" else PCA(20, random_state=0).fit_transform(X)
+        X = X[rng.permutation(len(X))].astype(np.float64)
         return X[:1300], X[1300:]
+    if name == "photographs":
+        return _bundled_patches(30_000, rng)
     n_rows, n_components, n_features = 10_000, 20, 8
     weights = rng.dirichlet(np.ones(n_components))
     means = 4 * rng.standard_normal((n_components, n_features))
@@ -188,6 +195,21 @@ def rows(name):
         far = rng.random(n_rows) < 0.01
         X[far] = 60 * rng.standard_normal((far.sum(), n_features))
     return X[:6000], X[6000:]
+
+
+def _bundled_patches(n_each, rng, size=8):
+    """Patches of scikit-learn's two photographs: for training from their left, for tests beside."""
+    from sklearn.datasets import load_sample_images
+
+    parts = [], []
+    for image in load_sample_images().images:
+        grey = image.mean(axis=2) / 255
+        middle = 2 * grey.shape[1] // 3
+        for part, held in zip(parts, (grey[:, :middle], grey[:, middle:]), strict=True):
+            windows = np.lib.stride_tricks.sliding_window_view(held, (size, size))
+            rows, columns = (rng.integers(n, size=n_each // 2) for n in windows.shape[:2])
+            part.append(windows[rows, columns].reshape(-1, size * size))
+    return tuple(without_mean(np.concatenate(part)) for part in parts)
 
 
 def patches_by_image(part, n_each, size=8, seed=0):

@@ -66,6 +66,7 @@ KINDS = {
     "transform": measure_topics.transform,
     "mixture": measure_mixtures.mixture,
     "mixture_start": measure_mixtures.mixture_start,
+    "parts of a pass": measure_mixtures.parts_of_a_pass,
     "patches by image": measure_mixtures.patches_by_image,
     "responsibilities": measure_mixtures.responsibilities,
     "machine": machine,

@@ -120,12 +120,13 @@ def mixture_start(corpus, n_topics, method, *, options=None, passes=10, seed=0):
 
     X, X_test = corpora.rows(corpus)
     params = {"random_state": seed, "init_params": method, "n_jobs": 1, "tol": 0, **(options or {})}
-    data, rng = Corpus(X, X.dtype, 1), np.random.default_rng(seed)
+    shape = "spherical" if "observation" in params else "full"
+    data, rng = Corpus(X, np.dtype(np.float64), 1), np.random.default_rng(seed)
     seconds = []
     for step in ("start", "start", "fit"):  # the first warms up
         begun = process_time()
         if step == "start":
-            first_responsibilities(data, n_topics, method, None, "full", rng)
+            first_responsibilities(data, n_topics, method, None, shape, rng)
         else:
             model = SparseMixture(n_topics, max_iter=passes, **params).fit(X)
         seconds.append(process_time() - begun)
@@ -206,3 +207,62 @@ def responsibilities(corpus, n_topics, method, *, n_samples, dtype, passes=5, th
         resp = mixture.set_params(sparsity_level=level).predict_proba(X_test)
         distance[level] = float(0.5 * np.abs(resp - dense).sum(axis=1).mean())
     return {"distance": distance}
+
+
+def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, level=4, threads=1):
+    """Seconds of what a pass over all data consists of, and of what the precision of data decides.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, n_samples, dtype, passes, threads
+        As for :func:`mixture`.
+    level : int, default=4
+        L.
+
+    Returns
+    -------
+    result : dict
+        Medians of seven: of turning rows to the principal axes, of the search for the largest
+        weights, of weighing no more than L components a row, of statistics, and of new components.
+    """
+    assert (corpus, method, threads) == ("bsds500", "sparsepost", 1)
+    from sklearn_sparsepost import SparseMixture
+    from sklearn_sparsepost._models.mixture import as_csr
+    from sklearn_sparsepost._run.threads import single_blas
+
+    X = corpora.patches("train", n_samples).astype(dtype)
+    options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
+    mixture = SparseMixture(n_topics, sparsity_level=level, n_jobs=1, random_state=0, **options)
+    mixture.fit(X)
+    state, rows = mixture._fit_state, [X[i : i + 8192] for i in range(0, len(X), 8192)]
+    model = mixture._model(X.dtype, n_topics, len(X))
+    globals_ = model.globals_of(state)
+    observation, table = globals_.observation, globals_.table
+    search, alone = table["search"], {**table, "neighbours": np.arange(n_topics)[:, None]}
+    alone["neighbours"] = alone["neighbours"].astype(np.int32)
+    white = [search.coordinates(part)[0] for part in rows]
+    kept = [search(*pair, table, level)[0] for pair in zip(rows, white, strict=True)]
+    shares = [as_csr(index, np.full(index.shape, 1 / level), n_topics) for index in kept]
+
+    def update():
+        model._last = None
+        model.globals_of(state)
+
+    def each(function, *lists):
+        return lambda: [function(*items) for items in zip(rows, *lists, strict=True)]
+
+    steps = {
+        "axes": each(search.coordinates),
+        "search": each(lambda part, w, k: search(part, w, table, level, k), white, kept),
+        "weights": each(lambda part, k: observation.best(part, alone, 0.0, level, k), kept),
+        "statistics": each(observation.summarise, shares),
+        "components": update,
+    }
+    seconds = {name: [] for name in steps}
+    with single_blas():
+        for _ in range(7):
+            for name, step in steps.items():
+                begun = perf_counter()
+                step()
+                seconds[name].append(perf_counter() - begun)
+    return {"seconds": {name: float(np.median(values)) for name, values in seconds.items()}}

@@ -26,6 +26,9 @@ def mixtures(quick=False):
             label = f"L=8, ml, {learning} {dtype}"
             options = {**maximum, "learning_method": learning}
             add("mixture", few, label, options=options, passes=40, **spec)
+    for dtype in ("float64", "float32"):
+        spec = {"n_samples": n_samples, "dtype": dtype}
+        add("mixture-parts", few, dtype, kind="parts of a pass", **spec)
     spec = {"n_samples": n_samples, "dtype": "float64"}
     add("mixture-distance", few, "dense", kind="responsibilities", **spec)
     for k in sizes:
@@ -54,21 +57,25 @@ def mixture_starts(quick=False):
     found = []
     likely = {"estimation": "ml"}
     data = [("bsds500", 100, likely), ("digits", 30, {}), ("newsgroups20", 50, {})]
-    data += [("blobs", 20, {}), ("tails", 20, {})]
+    data += [("blobs", 20, {}), ("tails", 20, {}), ("photographs", 50, likely)]
+    data += [
+        ("bits", 30, {"observation": "bernoulli"}),
+        ("kos", 20, {"observation": "multinomial"}),
+    ]
     starts = ("agglomerative", "k-means++", "kmeans", "random_from_data", "random")
     spec = {"kind": "mixture_start", "passes": 2 if quick else 10}
-    for corpus, k, options in data[1:2] if quick else data:
+    for corpus, k, options in data[1::6] if quick else data:
         for start in starts:
             for seed in range(2 if quick else 5):
                 key = f"mixture-start/{corpus}-{k}/{start} {seed}"
                 more = {"method": start, "options": options, "seed": seed}
                 found.append((key, {"corpus": corpus, "n_topics": k, **spec, **more}))
-        if options:  # what priors do to the same data
+        if corpus == "bsds500":  # what priors do to the same data
             for seed in range(2 if quick else 5):
                 key = f"mixture-start/{corpus}-{k}/agglomerative, bayes {seed}"
                 more = {"method": "agglomerative", "options": {}, "seed": seed}
                 found.append((key, {"corpus": corpus, "n_topics": k, **spec, **more}))
-    n_samples, sizes = (3000, (10,)) if quick else (20_000, (100, 200))
+    n_samples, sizes = (3000, (10,)) if quick else (40_000, (100, 200))
     spec = {"kind": "mixture", "corpus": "bsds500", "n_samples": n_samples, "coordinates": True}
     for k in sizes:
         options = {"assume_centered": False, **likely}

@@ -67,6 +67,23 @@ def test_of_equal_centres_the_first_is_nearest(dtype):
         np.testing.assert_array_equal(nearest(rows, centres, doubt=doubt), [1, 2, 5, 0])
 
 
+@pytest.mark.parametrize("D", [1, 4, 7, 63])
+@pytest.mark.parametrize("n_rows", [1, 511, 1300])
+def test_draw_far_rows(n_rows, D):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n_rows, D)).astype(np.float32)
+    weight, uniforms = rng.uniform(0.1, 2, size=n_rows), rng.random(30)
+    found = np.full(31, n_rows // 2)
+    kernels.draw_far_rows(np.ascontiguousarray(rows.T), weight, uniforms, found)
+    for draw, uniform in enumerate(uniforms):
+        gap = rows[:, None].astype(float) - rows[found[: draw + 1]]
+        share = weight * (gap**2).sum(axis=2).min(axis=1)
+        ends = np.append(0, share.cumsum())
+        row, slack = found[draw + 1], 1e-5 * ends[-1]
+        assert ends[row] - slack <= uniform * ends[-1] <= ends[row + 1] + slack
+        assert n_rows == 1 or row not in found[: draw + 1]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_last", [0, 2, 5])
 @pytest.mark.parametrize("n_rows", [0, 1, 300])

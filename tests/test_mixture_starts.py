@@ -4,7 +4,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from by_hand import start_of
 from scipy.integrate import quad
+from scipy.sparse import csr_array
 from scipy.special import gammaln
 from scipy.stats import gamma, multivariate_t, norm, wishart
 from sklearn.exceptions import ConvergenceWarning
@@ -13,8 +15,10 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost import SparseMixture
+from sklearn_sparsepost._run.streams import STREAM_INIT
 from sklearn_sparsepost._starts import agglomerative
 from sklearn_sparsepost._starts.helpers import distinct_rows
+from sklearn_sparsepost._starts.rows import first_responsibilities
 from sklearn_sparsepost._tables import distinct_pairs
 
 SHAPES = ["full", "tied", "diag", "spherical"]
@@ -55,6 +59,34 @@ def moments_of(X, labels, weight, n_clusters, shape):
     rows = agglomerative._Rows(X, weight)
     found = agglomerative._Moments(rows, labels, n_clusters, shape)
     return found.of(labels, n_clusters)
+
+
+# ---------------------------------------------------------------------------- counts
+
+
+def counts_of_groups(n_rows=600, n_groups=6, n_features=2000):
+    """Documents of groups in which most words are common to all, and their labels."""
+    rng = np.random.default_rng(1)
+    common = rng.dirichlet(np.full(n_features, 0.1))
+    topics = 0.6 * common + 0.4 * rng.dirichlet(np.full(n_features, 0.05), size=n_groups)
+    labels = rng.integers(n_groups, size=n_rows)
+    return csr_array([rng.multinomial(60, topics[k]) for k in labels]), labels
+
+
+def test_the_default_start_of_counts_is_of_blurred_clusters():
+    X, labels = counts_of_groups()
+    _, corpus, state = start_of(SparseMixture(6, observation="multinomial", random_state=0), X)
+    rows, index, resp, weight, share = first_responsibilities(
+        corpus, 6, "agglomerative", None, "spherical", state.rng(STREAM_INIT)
+    )
+    assert (rows.shape[0], weight, share) == (len(labels), None, 1)
+    hard = np.zeros((len(labels), 6))
+    np.put_along_axis(hard, index, resp, axis=1)
+    assert 0.2 < adjusted_rand_score(labels, hard.argmax(axis=1)) < 1
+    soft = 0.1 * hard + 0.9 / 6
+    np.testing.assert_allclose(state.stats["feature_counts"], X.T @ soft, atol=1e-9)
+    np.testing.assert_allclose(state.stats["count"], soft.sum(axis=0))
+    assert state.stats["total_weight"] == len(labels)
 
 
 # ---------------------------------------------------------------------------- evidence
@@ -183,16 +215,25 @@ def test_the_nearest_centre_at_every_scale(dtype, monkeypatch):
         np.testing.assert_array_less(found, 1.001 * exact.min(axis=1) + 1e-9)
 
 
+@pytest.mark.parametrize("one_number", [False, True])
 @pytest.mark.parametrize("n_values", [2, 12, 10**6])
-def test_distinct_rows_are_sorted_with_the_sums_of_their_weights(n_values):
+def test_distinct_rows_have_the_sums_of_their_weights(n_values, one_number, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.integers(n_values, size=(600, 6)).astype(float)
     X[::7] = X[1::7][: len(X[::7])]
     weight = rng.integers(3, size=len(X)).astype(float)
+    X[:, 2][X[:, 2] == 0] *= rng.choice([-1, 1], size=(X[:, 2] == 0).sum())
+    if one_number:  # as if all rows had it
+        monkeypatch.setattr(np, "einsum", lambda how, bits, factors: np.zeros(len(bits), np.uint64))
     found, sums = distinct_rows(X, weight)
-    wanted, of_row = np.unique(X[weight > 0][:, ::-1], axis=0, return_inverse=True)
-    np.testing.assert_array_equal(X[found], wanted[:, ::-1])
-    np.testing.assert_array_equal(sums, np.bincount(of_row.ravel(), weight[weight > 0]))
+    wanted, of_row = np.unique(X[weight > 0], axis=0, return_inverse=True)
+    order = np.lexsort(X[found].T[::-1])
+    np.testing.assert_array_equal(X[found][order], wanted)
+    np.testing.assert_array_equal(sums[order], np.bincount(of_row.ravel(), weight[weight > 0]))
+    other = rng.permutation(len(X))  # the order is the rows' own
+    again, sums_again = distinct_rows(X[other], weight[other])
+    np.testing.assert_array_equal(X[other][again], X[found])
+    np.testing.assert_array_equal(sums_again, sums)
 
 
 @pytest.mark.parametrize("n_pairs", [0, 1, 200])
@@ -214,23 +255,21 @@ def test_groups_of_all_sizes_and_widths_are_found(shape, seed):
     assert adjusted_rand_score(labels, found) > 0.85
 
 
-def test_rows_go_to_the_nearest_means_if_the_evidence_gains():
+@pytest.mark.parametrize("n_rows", [100, 300])
+def test_rows_go_to_the_nearest_means_if_the_evidence_gains(n_rows, monkeypatch):
+    monkeypatch.setattr(agglomerative, "MEAN_ROWS", n_rows)
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(3), 200)
     X = 8 * np.eye(3)[labels] + rng.normal(size=(600, 3))  # as narrow, and groups of centres
     mixed = np.where(rng.random(600) < 0.1, rng.integers(3, size=600), labels)
-    rows = agglomerative._Rows(X, None)
-    moments = agglomerative._Moments(rows, mixed, 3, "full")
-    clusters = agglomerative._Clusters(*moments.of(mixed, 3))
-    found = agglomerative._closer(rows, mixed, moments, clusters)
+    moments = agglomerative._Moments(agglomerative._Rows(X, None), mixed, 3, "full")
+    found = agglomerative._closer(mixed, moments, rng)
     assert adjusted_rand_score(labels, found) == 1 > adjusted_rand_score(labels, mixed)
     # Two groups around one mean: distances would tell halves of both apart.
     labels = np.repeat([0, 1], 300)
     X = rng.normal(size=(600, 3)) * np.where(labels, 10, 0.1)[:, None]
-    rows = agglomerative._Rows(X, None)
-    moments = agglomerative._Moments(rows, labels, 2, "full")
-    clusters = agglomerative._Clusters(*moments.of(labels, 2))
-    np.testing.assert_array_equal(agglomerative._closer(rows, labels, moments, clusters), labels)
+    moments = agglomerative._Moments(agglomerative._Rows(X, None), labels, 2, "full")
+    np.testing.assert_array_equal(agglomerative._closer(labels, moments, rng), labels)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

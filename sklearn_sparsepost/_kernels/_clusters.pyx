@@ -1,6 +1,7 @@
 """Hard clusters of rows: the nearest centres, their sums, and merges that gain evidence.
 
 * `nearest_centres`: in single precision, and again in double where that leaves doubt;
+* `draw_far_rows`: rows to begin with, by k-means++;
 * `label_sums`: sums and squares of the rows of each cluster;
 * `log_evidence`, `merge_clusters`: Gaussian clusters, and those of pairs that gain most by it.
 """
@@ -130,6 +131,77 @@ cdef int _nearest_of_few(
             least = distance
             found = k
     return found
+
+
+cdef inline void _add_squares(
+    const float *column, Py_ssize_t step, const float *point, Py_ssize_t n, float *square
+) noexcept nogil:
+    """Add the squares of rows' differences from a point along four features."""
+    cdef const float *second = column + step
+    cdef const float *third = second + step
+    cdef const float *fourth = third + step
+    cdef float a, b, c, d
+    cdef Py_ssize_t i
+    for i in range(n):
+        a, b = column[i] - point[0], second[i] - point[1]
+        c, d = third[i] - point[2], fourth[i] - point[3]
+        square[i] += (a * a + b * b) + (c * c + d * d)
+
+
+def draw_far_rows(
+    const float[:, ::1] columns,  # IN
+    const double[::1] weight,  # IN
+    const double[::1] uniforms,  # IN
+    Py_ssize_t[::1] found,  # IN/OUT
+):
+    """Draw rows by weight times the squared distance to the nearest of those before: k-means++.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (D, n_rows), float32
+        The features, shifted and scaled so that no square overflows.
+    weight : ndarray of shape (n_rows,)
+        What each row counts.
+    uniforms : ndarray of shape (n_draws,)
+        One in [0, 1) a draw.
+    found : ndarray of shape (1 + n_draws,), intp
+        Numbers of rows; the first is given. Where no distance is left rows come again.
+    """
+    cdef Py_ssize_t n_rows = columns.shape[1], D = columns.shape[0], draw, tile, first, d, i, n
+    cdef Py_ssize_t n_tiles = (n_rows + TILE - 1) // TILE
+    cdef float square[TILE]
+    cdef float gap
+    cdef double total, target
+    cdef const float *column
+    nearest = np.full(n_rows, np.inf, dtype=np.float32)
+    cdef float[::1] distance = nearest, point = np.empty(D, dtype=np.float32)
+    cdef float *least
+    with nogil:
+        for draw in range(uniforms.shape[0]):
+            total = 0
+            for d in range(D):
+                point[d] = columns[d, found[draw]]
+            for tile in range(n_tiles):
+                first = tile * TILE
+                n = min(<Py_ssize_t>TILE, n_rows - first)
+                least = &distance[first]
+                for i in range(n):
+                    square[i] = 0
+                for d in range(D // 4):
+                    _add_squares(&columns[4 * d, first], n_rows, &point[4 * d], n, square)
+                for d in range(D - D % 4, D):
+                    column = &columns[d, first]
+                    for i in range(n):
+                        gap = column[i] - point[d]
+                        square[i] += gap * gap
+                for i in range(n):
+                    least[i] = min(least[i], square[i])
+                    total += weight[first + i] * least[i]
+            target, total, i = uniforms[draw] * total, weight[0] * distance[0], 0
+            while total <= target and i < n_rows - 1:
+                i += 1
+                total += weight[i] * distance[i]
+            found[draw + 1] = i
 
 
 def label_sums(

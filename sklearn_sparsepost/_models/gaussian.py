@@ -73,7 +73,7 @@ class Gaussian(Observation):
 
     def _moments(self, stats):
         """Counts, means of the data and of the posterior, and precisions of the latter."""
-        count = stats.value("count")
+        count = np.maximum(stats.value("count"), 0)  # subtraction may leave less
         beta = self.beta + count
         if self.assume_centered:
             zeros = np.zeros((len(count), self.n_features))

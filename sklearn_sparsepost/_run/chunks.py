@@ -280,12 +280,14 @@ def make_chunk(X, runs, dtype, weight=None, groups=None):
     if groups is not None:
         indptr = _pointer([np.diff(groups[start : stop + 1]) for start, stop in runs])
         runs = [(int(groups[start]), int(groups[stop])) for start, stop in runs]
+    held = slice(*runs[0])
+    if len(runs) > 1:
+        held = numbers if groups is None else neighbours(np.array(runs))
     if weight is not None:
-        weight = np.concatenate([weight[start:stop] for start, stop in runs])
+        weight = weight[held]
     if sp.issparse(X):
         return _sparse_chunk(X, runs, dtype, weight, numbers)
-    spans = [X[start:stop] for start, stop in runs]
-    rows = spans[0] if len(spans) == 1 else np.concatenate(spans)
+    rows = X[held]
     return DenseChunk(np.ascontiguousarray(rows, dtype=dtype), weight, numbers, indptr)
 
 

@@ -1,5 +1,7 @@
 """First clusters of real vectors: many small ones, merged by what the model gains from it."""
 
+from copy import copy
+
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
@@ -12,6 +14,8 @@ from sklearn_sparsepost._run.threads import single_blas
 SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
 # Steps of k-means from the clusters: fewer may gain evidence of data that they do no good.
 MEAN_STEPS = 5
+# So many rows a cluster are enough to see whether they gain.
+MEAN_ROWS = 100
 # Axes in which covariances are compared, the largest first; in the others variances are.
 MOST_AXES = 24
 # Values are equal within this part of the largest: sums have an order.
@@ -31,11 +35,11 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     Four times as many rows as clusters are drawn, half uniformly and half by k-means++ [1]_: the
     former are where the data are dense, the latter see to it that no group is missed. The nearest
     rows of each are a small cluster; those two, of neighbours, are merged whose union gains most
-    evidence [2]_, until as many are left as are wanted. Five steps of k-means follow where the
-    evidence of all gains by them, as it does of embeddings. The evidence of a cluster of n rows
-    with scatter matrix S is that of a Gaussian whose mean has a flat prior, and its precision a
-    Wishart prior of :math:`\nu` degrees of freedom around the cluster's own mean variance t, so
-    that narrow clusters are judged as wide ones are:
+    evidence [2]_, until as many are left as are wanted. Five steps of k-means follow, of a hundred
+    rows a cluster and then of all, where the evidence of all gains by them, as it does of
+    embeddings. The evidence of a cluster of n rows with scatter matrix S is that of a Gaussian
+    whose mean has a flat prior, and its precision a Wishart prior of :math:`\nu` degrees of freedom
+    around the cluster's own mean variance t, so that narrow clusters are judged as wide ones are:
 
     .. math:: \log \frac{\Gamma_D((\nu + n - 1) / 2)}{\Gamma_D(\nu / 2)}
         + \frac{\nu}{2} \log |\nu t I| - \frac{\nu + n - 1}{2} \log |S + \nu t I|
@@ -81,22 +85,37 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
         moments = _Moments(rows, labels, n_small, covariance_type)
         clusters = _Clusters(*moments.of(labels, n_small))
         labels = clusters.merged(n_clusters)[labels]
-        return _closer(rows, labels, moments, clusters)
+        return _closer(labels, moments, rng)
 
 
-def _closer(rows, labels, moments, clusters):
-    """Labels after some steps of k-means, if evidence gains by the first and by all of them."""
-    closer, before = labels, clusters.total()
+def _closer(labels, moments, rng):
+    """Labels after some steps of k-means, if evidence gains by the first and by all of them.
+
+    Where there are many rows, all steps but a last one are of some of them.
+    """
+    part, closer, n_rows = moments, labels, MEAN_ROWS * (labels.max() + 1)
+    if len(labels) > n_rows:
+        held = np.sort(rng.choice(len(labels), n_rows, replace=False))
+        part = moments.of_rows(held)
+        closer = part.rows.numbered(labels[held])
+    before = part.evidence(closer)
     for step in range(MEAN_STEPS):
-        n_clusters = closer.max() + 1
-        closer = rows.nearest(rows.means(closer, n_clusters) + rows.around)
-        if step in (0, MEAN_STEPS - 1):
-            found = _Clusters(*moments.of(closer, n_clusters))
-            if found.total() <= before + ROUNDING * abs(before):
-                return labels
-        count = rows.count(closer, n_clusters)
-        closer = _ranks(count, np.flatnonzero(count))[closer]
-    return closer
+        closer = _by_means(part.rows, part.rows, closer)
+        if step == 0 and not _more(part.evidence(closer), before):
+            return labels
+    if part is not moments:
+        closer, before = _by_means(moments.rows, part.rows, closer), moments.evidence(labels)
+    return closer if _more(moments.evidence(closer), before) else labels
+
+
+def _more(found, before):
+    """Whether evidence is higher by more than rounding."""
+    return found > before + ROUNDING * abs(before)
+
+
+def _by_means(rows, part, labels):
+    """Labels of rows by the means that labels of a part of them give."""
+    return rows.numbered(rows.nearest(part.means(labels, labels.max() + 1) + part.around))
 
 
 def _ranks(count, left):
@@ -117,20 +136,18 @@ def _centres(rows, weight, n_centres, rng):
 
 def _far_rows(rows, weight, n_rows, rng):
     """Numbers of different rows by k-means++: drawn by squared distances to those before."""
-    rows = rows - rows.mean(axis=0, dtype=np.float64)
-    square = np.einsum("ij,ij->i", rows, rows)
-    found = [int(rng.choice(len(rows), p=weight / weight.sum()))]
-    distance, last = np.full(len(rows), np.inf), np.empty(len(rows))
-    for threshold in rng.random(n_rows - 1):
-        np.matmul(rows, -2 * rows[found[-1]], out=last)
-        last += square
-        last += square[found[-1]]
-        np.maximum(last, 0, out=last)
-        np.minimum(distance, last, out=distance)
-        sums = np.multiply(weight, distance, out=last).cumsum()
-        drawn = sums.searchsorted(threshold * sums[-1], side="right")
-        found.append(min(int(drawn), len(rows) - 1))  # all distances may be rounded to 0
-    return np.array(list(dict.fromkeys(found)))
+    gap = rows - rows.mean(axis=0, dtype=np.float64)
+    gap *= _scale(max(gap.max(), -gap.min()))
+    found = np.empty(n_rows, dtype=np.intp)
+    found[0] = rng.choice(len(rows), p=weight / weight.sum())
+    columns = np.ascontiguousarray(gap.T, dtype=np.float32)
+    kernels.draw_far_rows(columns, weight, rng.random(n_rows - 1), found)
+    return np.array(list(dict.fromkeys(found.tolist())))
+
+
+def _scale(most):
+    """A power of 2, which rounds nothing, that leaves values of so much below 1."""
+    return 2.0 ** -max(np.frexp(most)[1] + 1, -1000)
 
 
 class _Rows:
@@ -153,8 +170,7 @@ class _Rows:
             sums += share[held] @ part
             most = max(most, part.max(), -part.min())
         self.around = sums / self.total
-        # A power of 2 rounds nothing; no square is above the number of features then.
-        self.scale = 2.0 ** -max(np.frexp(most)[1] + 1, -1000)
+        self.scale = _scale(most)  # no square is above the number of features then
         self.single = np.empty(rows.shape, dtype=np.float32)
         for held, gap in self.gaps():
             np.multiply(gap, self.scale, out=self.single[held], casting="same_kind")
@@ -188,6 +204,18 @@ class _Rows:
             labels,
         )
         return labels
+
+    def numbered(self, labels):
+        """Labels without those that nothing has, the largest cluster's last."""
+        count = self.count(labels, labels.max() + 1)
+        return _ranks(count, np.flatnonzero(count))[labels]
+
+    def part(self, held):
+        """Some of the rows, with the same mean to be compared by."""
+        part = copy(self)
+        part.rows, part.single, part.square = self.rows[held], self.single[held], self.square[held]
+        part.weight = self.weight[held] if len(self.weight) else self.weight
+        return part
 
     def count(self, labels, n_clusters):
         """Weights of clusters."""
@@ -263,6 +291,16 @@ class _Moments:
             further = further.sum(axis=1, keepdims=True)
         return count, means, self._matrices(labels, count, means[:, : self.n_axes]), further
 
+    def of_rows(self, held):
+        """Moments of clusters of some rows, in the same coordinates."""
+        part = copy(self)
+        part.rows, part.coordinates = self.rows.part(held), self.coordinates[held]
+        return part
+
+    def evidence(self, labels):
+        """The evidence of all data and, up to what no clusters change, of the labels."""
+        return _Clusters(*self.of(labels, labels.max() + 1)).total()
+
     def _matrices(self, labels, count, means):
         """Scatter matrices of clusters along the first axes."""
         second = np.zeros((len(count), self.n_axes, self.n_axes))
@@ -313,7 +351,7 @@ class _Clusters:
         return _ranks(self.count, self.left)[target]
 
     def total(self):
-        """The evidence of all data and, up to what no clusters change, of the labels."""
+        """The evidence of all data."""
         return self.evidence[self.left].sum()
 
     def _neighbours(self):

@@ -7,8 +7,6 @@ import scipy.sparse as sp
 START_SIZE = 1 << 22
 # About this many bytes of scratch at a time in the passes over all documents.
 BLOCK_BYTES = 32 * 2**20
-# Rows are told apart by so many features, if they can be.
-LAST_FEATURES = 4
 
 
 def canonical(X):
@@ -49,13 +47,13 @@ def distinct_rows(rows, weight=None):
     """
     weight = np.ones(len(rows)) if weight is None else weight
     held = np.flatnonzero(weight > 0)
-    # Sorted by the last feature first: only what it leaves tied needs some, and then all.
-    last = rows[:, -LAST_FEATURES:][held]
-    order = np.argsort(last[:, -1])
-    same = last[order[1:], -1] == last[order[:-1], -1]
-    _sort_tied(order, same, lambda tied: last[tied])
-    same = (last[order[1:]] == last[order[:-1]]).all(axis=1)
-    _sort_tied(order, same, lambda tied: rows[held[tied]])
+    # Sorted by the last feature, and what it leaves tied by all.
+    last = rows[held, -1]
+    order = np.argsort(last)
+    same = last[order[1:]] == last[order[:-1]]
+    tied = np.append(same, False) | np.append(False, same)
+    numbers = np.sort(order[tied])
+    order[tied] = numbers[_together(rows[held[numbers]])]
     order = held[order]
     pairs = np.flatnonzero(same)
     same[pairs] = (rows[order[pairs]] == rows[order[pairs + 1]]).all(axis=1)
@@ -63,8 +61,16 @@ def distinct_rows(rows, weight=None):
     return order[first], np.bincount(np.cumsum(first) - 1, weight[order])
 
 
-def _sort_tied(order, same, features_of):
-    """Sort rows that are the `same` as the next by their features, the last of these first."""
-    tied = np.append(same, False) | np.append(False, same)
-    numbers = np.sort(order[tied])
-    order[tied] = numbers[np.lexsort(features_of(numbers).T)]
+def _together(rows):
+    """An order of rows that has equal ones together, by their last feature first."""
+    # A number of each row: 0 and -0 are equal, and the last digits of most values are 0.
+    bits = np.ascontiguousarray(rows + 0.0, dtype=np.float64).view(np.uint64)
+    turned = bits << np.uint64(24)
+    turned |= bits >> np.uint64(40)
+    factors = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64)
+    numbers = np.einsum("ij,j->i", turned, 2 * factors + 1)
+    order = np.lexsort((numbers, rows[:, -1]))
+    alike = np.flatnonzero(numbers[order[1:]] == numbers[order[:-1]])
+    if (rows[order[alike]] == rows[order[alike + 1]]).all():
+        return order
+    return np.lexsort(rows.T)  # different rows have one number

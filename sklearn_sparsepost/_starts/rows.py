@@ -17,9 +17,16 @@ from sklearn_sparsepost._starts.agglomerative import agglomerative_clusters
 
 # Of more rows than this, a random part begins. Random responsibilities are this many at most.
 START_ROWS = 50_000
+# Small clusters are found of no more than so many a component, or in all.
+START_ROWS_EACH, LEAST_START_ROWS = 400, 10_000
 # k-means++ chooses among this many rows, or so many a component; with small clusters first, too.
 SEED_ROWS, SEEDS_EACH = 10_000, 5
 SMALL_SEED_ROWS, SMALL_SEEDS_EACH = 4000, 40
+# By default clusters of counts are chosen among few: so many a component, draws, and judges of
+# each. What is lost by that is little beside what is gained by blurring.
+COUNT_SEEDS_EACH, COUNT_TRIALS, COUNT_JUDGES = 16, 8, 500
+# How much of a component of counts is what all data have in common.
+BLUR = 0.9
 # Pseudo-counts a feature where counts are compared with probabilities.
 SMOOTHING = 0.03
 
@@ -146,11 +153,15 @@ def first_responsibilities(
     """
     n_samples = corpus.n_samples
     random = init_params == "random" and means_init is None
-    size = max(helpers.START_SIZE // n_components, 4 * n_components) if random else START_ROWS
+    size = START_ROWS
+    if random:
+        size = max(helpers.START_SIZE // n_components, 4 * n_components)
+    elif init_params == "agglomerative" and means_init is None and not sp.issparse(corpus.X):
+        size = min(size, max(LEAST_START_ROWS, START_ROWS_EACH * n_components))
     runs = [(0, n_samples)]
     if n_samples > size:
         held = np.sort(rng.choice(n_samples, size, replace=False))
-        runs = [(int(row), int(row) + 1) for row in held]
+        runs = list(zip(held.tolist(), (held + 1).tolist(), strict=True))
     chunk = corpus.chunk(runs)
     weight, rows = chunk.weight, chunk.rows
     share = 1.0
@@ -163,6 +174,28 @@ def first_responsibilities(
         return rows, index, resp, weight, share
     labels = _labels(rows, n_components, init_params, means_init, shape, weight, rng, name)
     return rows, labels[:, None].astype(np.int32), np.ones((len(labels), 1)), weight, share
+
+
+def blurred(stats):
+    """Statistics of components of which most is what all have in common.
+
+    Parameters
+    ----------
+    stats : SuffStats
+        Of clusters; dense.
+
+    Returns
+    -------
+    stats : SuffStats
+        Of as much data, as if each row belonged to its cluster for a part only, and to all
+        components alike for the rest.
+    """
+    new = stats.copy()
+    for name, array in new.arrays.items():
+        if new.axes[name] is not None:
+            array *= 1 - BLUR
+            array += BLUR * stats.arrays[name].mean(axis=new.axes[name], keepdims=True)
+    return new
 
 
 def given_means(means_init, shape, dtype, positive=False, name="means_init"):
@@ -274,8 +307,15 @@ def _labels(rows, n_components, init_params, means_init, shape, weight, rng, nam
                 raise ValueError(f"init_params={init_params!r} is for dense observations")
             held = np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight)
             labels = np.zeros(rows.shape[0], dtype=np.intp)  # what weighs nothing may be anywhere
+            few = {}
+            if init_params == "agglomerative":
+                few = {
+                    "max_samples": COUNT_SEEDS_EACH * n_components,
+                    "n_local_trials": COUNT_TRIALS,
+                    "n_scored": COUNT_JUDGES,
+                }
             labels[held] = bregman.bregman_kmeans_plusplus(
-                rows[held], n_components, random_state=rng
+                rows[held], n_components, random_state=rng, **few
             )[0]
             return labels
         of_rows = weight
