@@ -348,7 +348,7 @@ def _loky(cases, X, n_moments, seed, folder):
     def pids():
         return reusable_executor._executor._processes
 
-    def free():  # joblib reads what a worker began to write, forever
+    def free():  # as joblib alone would read what a worker began to write, forever
         executor = reusable_executor._executor
         for worker in list(executor._processes):
             with suppress(ProcessLookupError):
@@ -361,19 +361,22 @@ def _loky(cases, X, n_moments, seed, folder):
 
     def try_one(case, moment, want):
         fit(clone(case).set_params(max_iter=1))  # workers are there
-        told = None
+        told, sending = None, False
         with _Killer(pids, moment, free) as killer:
             try:
                 fit(case)
             except RuntimeError as error:
                 told = "a worker process died" in str(error)
+                # Of the rest of a result; else it is the end of a process that joblib names.
+                sending = type(error.__cause__).__name__ == "BrokenProcessPool"
         if not killer.killed or told is None:  # after the last chunk
             if killer.killed:  # which joblib may notice in the next fit
                 reusable_executor._executor.shutdown(kill_workers=True)
             return None
         same = _goes_on(case.set_params(n_jobs=1), X) == want
         told = told and not killer.hung
-        found = {"hung": int(killer.hung), "one clear error": int(told), "same bytes": int(same)}
+        found = {"hung": int(killer.hung), "while sending": int(sending)}
+        found |= {"one clear error": int(told), "same bytes": int(same)}
         return {"faults": 1, **found}
 
     return _trials(

@@ -30,6 +30,7 @@ def fault_tables(runs, table):
                 rows.append([what, estimator, f"{n_faults:,}", f"{n_faults - kept:,}", wait, work])
     n_dropped = sum(part.get("dropped", 0) for parts in found.values() for part in parts)
     n_same = sum(part.get("dropped, same bytes", 0) for parts in found.values() for part in parts)
+    n_sending = sum(part.get("while sending", 0) for parts in found.values() for part in parts)
     note = (
         "Faults at random moments of fits of part of a second, dealt in turn to the learning "
         "methods, local steps and samplers of each estimator; lost is a fault after which a "
@@ -45,9 +46,10 @@ def fault_tables(runs, table):
         "Python itself drops an interrupt in what a weak reference calls: so ended "
         f"{n_dropped} more, and {n_same} of these fits had the same bytes as ever. "
         "SIGKILL of one of two workers of Dask: the "
-        "fit goes on to the same bytes; of joblib: one error, and the estimator does so with "
-        "``warm_start=True``. joblib waits forever for the rest of a result whose process was "
-        "killed while it sent it: two series were ended by that, and are not among these."
+        "fit goes on to the same bytes; of joblib: one error within half a minute, and the "
+        "estimator does so with ``warm_start=True``. Of joblib's processes "
+        f"{n_sending} were killed while they sent a result, for the rest of which joblib alone "
+        "would wait forever."
     )
     header = ["what happens", "estimator", "moments", "lost", "longest wait", "of it at work"]
     return [table("Faults during fits", note, header, rows)] * bool(rows)

@@ -21,6 +21,7 @@ from sklearn_sparsepost._run.chunks import (
     unit_pointer,
 )
 from sklearn_sparsepost._run.cluster import in_order
+from sklearn_sparsepost._run.processes import deaths_noticed
 from sklearn_sparsepost._run.threads import (
     local_threads,
     settled_threads,
@@ -224,7 +225,11 @@ class Corpus:
             return
         n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
         # BLAS is held here, too, or it would be let go and caught again between chunks.
-        with single_blas(), Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel:
+        with (
+            single_blas(),
+            Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel,
+            deaths_noticed(parallel),
+        ):
             for first in range(0, len(chunks), ahead):
                 held = slice(first, first + ahead)
                 left = deque(chunks[held])
