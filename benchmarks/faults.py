@@ -420,9 +420,7 @@ def _dask(cases, X, n_moments, seed, folder):
         def length(case):
             return _seconds(lambda: clone(case).fit(there))
 
-        # Pitman-Yor topics take no blocks.
-        kept = [case for case in cases if "pitman_yor" not in case.get_params().values()]
-        return _trials(kept, there, n_moments, seed, try_one, length)
+        return _trials(cases, there, n_moments, seed, try_one, length)
 
 
 def _rows(part):
