@@ -1,5 +1,6 @@
 """Sufficient statistics that add: all that a global step and the bound need of the data."""
 
+from collections import deque
 from copy import deepcopy
 from functools import partial
 
@@ -8,6 +9,9 @@ import numpy as np
 from sklearn_sparsepost import _tables as tables
 from sklearn_sparsepost._run.memory import recycled_zeros
 from sklearn_sparsepost._tables import SPARSE, RowTable, SparseTable
+
+# Of how many of the last changes it is noted what was added: a batch's old statistics and new.
+N_NOTED = 2
 
 
 def sum_of_chunks(parts, *, apart=False, exact=False):
@@ -30,7 +34,7 @@ def sum_of_chunks(parts, *, apart=False, exact=False):
     sparse, total = {}, None
     for part in parts:
         if apart:
-            part = part.apart()  # noqa: PLW2901
+            part = part.apart(to_read=total is not None)  # noqa: PLW2901
         for name in [name for name, array in part.arrays.items() if isinstance(array, SparseTable)]:
             sparse.setdefault(name, []).append(part.arrays.pop(name))
         total = part if total is None else total.add(part)
@@ -74,6 +78,7 @@ class SuffStats:
         self.tracked = tracked
         self.factor = 1.0
         self.version = 0  # how often these have been changed in place
+        self._added = None  # the last versions and what was added then, once somebody has asked
         self.undo = None  # of lent tables: what rows were before they were added to
 
     def __getitem__(self, name):
@@ -100,11 +105,14 @@ class SuffStats:
                 np.copyto(spare.arrays[name], array)
         return self._with(spare.arrays)
 
-    def apart(self):
-        """A copy to be summed: dense arrays and what is tracked are its own, tables are shared."""
+    def apart(self, *, to_read=False):
+        """A copy to be summed: dense arrays and what is tracked are its own, tables are shared.
+
+        With `to_read` it is added to others, and nothing to it: then dense arrays are shared, too.
+        """
         new = self._with(
             {
-                name: array if isinstance(array, SPARSE) else array.copy()
+                name: array if to_read or isinstance(array, SPARSE) else array.copy()
                 for name, array in self.arrays.items()
             }
         )
@@ -168,6 +176,9 @@ class SuffStats:
             These statistics.
         """
         self.version += 1
+        if self._added is not None:
+            added = {n: [part] for n, part in other.arrays.items() if isinstance(part, SparseTable)}
+            self._added.append((self.version, added))
         factor = factor * other.factor / self.factor
         for name, array in other.arrays.items():
             own = self.arrays[name]
@@ -179,6 +190,8 @@ class SuffStats:
                 array.add_to(own, factor)
             elif self.undo is not None:
                 self.arrays[name] = own + factor * array
+            elif factor == -1:
+                own -= array
             else:
                 own += array if factor == 1 else factor * array
         for name, value in other.scalars.items():
@@ -189,6 +202,37 @@ class SuffStats:
             else:
                 self.tracked.add(other.tracked)
         return self
+
+    def added_since(self, version, array):
+        """What was added to a dense table since a version, if nothing else was done to it.
+
+        It is noted from the first time on that this is asked.
+
+        Parameters
+        ----------
+        version : int
+            The version.
+        array : ndarray
+            Any.
+
+        Returns
+        -------
+        tables : list of SparseTable or None
+            The array is a table of these statistics, and no other entry of it has changed; None
+            if that is not known.
+        """
+        if self._added is None:
+            self._added = deque(maxlen=N_NOTED)
+        noted = [tables for number, tables in self._added if number > version]
+        if len(noted) < self.version - version:
+            return None
+        for name, own in self.arrays.items():
+            if own is array and all(name in tables for tables in noted):
+                return [table for tables in noted for table in tables[name]]
+        return None
+
+    def __getstate__(self):
+        return {**vars(self), "_added": None}
 
     def exchange(self, new, old):
         """Add some statistics and take away others, in place.
@@ -302,7 +346,10 @@ class SuffStats:
         """Multiply everything by ``factor``, in place and in constant time."""
         self.version += 1
         self.factor *= factor
-        if not 1e-100 < self.factor < 1e100:
+        if 1e-100 < self.factor < 1e100:
+            if self._added is not None:
+                self._added.append((self.version, {name: [] for name in self.arrays}))
+        else:
             for name, array in self.arrays.items():
                 sparse = isinstance(array, SPARSE)
                 scaled = array.scaled(self.factor) if sparse else np.multiply(array, self.factor)
@@ -315,6 +362,8 @@ class SuffStats:
     def clear(self):
         """Set everything to zero, in place; tables must be dense."""
         self.version += 1
+        if self._added is not None:
+            self._added.clear()
         for name, array in self.arrays.items():
             if isinstance(array, RowTable):
                 self.arrays[name] = array.emptied()

@@ -103,6 +103,7 @@ class Corpus:
         key: tuple[int, ...] | None = None,
         *,
         total: Callable[..., Any],
+        source: Any = None,
         chunks: list[list[tuple[int, int]]] | None = None,
         starts: list[Any] | None = None,
     ) -> Iterator[Any]: ...
@@ -196,6 +197,7 @@ class FitState:
 
 class Globals:
     def __init__(self, **parts: Any) -> None: ...
+    def get_ready(self) -> None: ...
 
 class GrowingMultinomial(Multinomial):
     def __init__(

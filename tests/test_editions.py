@@ -14,8 +14,11 @@ from sklearn_sparsepost import SparseLDA
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._run import cluster as cluster_module
+from sklearn_sparsepost._run import editions as editions_module
 from sklearn_sparsepost._run.editions import Editions, Whole, edition
 from sklearn_sparsepost._run.shipping import Parcel
+from sklearn_sparsepost._suffstats import N_NOTED, SuffStats
+from sklearn_sparsepost._tables import SparseTable
 
 pytest.importorskip("distributed", reason="needs the dask extra")
 
@@ -146,6 +149,57 @@ def test_what_is_of_another_form_or_others_all_over_is_sent_whole():
     assert len(editions.futures({"held": [counts, "another"]})) == 1
 
 
+def test_what_was_added_is_looked_at_alone(monkeypatch):
+    stats = SuffStats({"table": table(), "count": np.zeros(3)}, {"table": 1, "count": 0}, {})
+    editions, looked = Editions(arrived), []
+    change_of = editions_module._change_of
+
+    def noting(old, new, n_most, marks=None):
+        looked.append(None if marks is None else int(np.unpackbits(marks.view("u1")).sum()))
+        return change_of(old, new, n_most, marks)
+
+    monkeypatch.setattr(editions_module, "_change_of", noting)
+
+    def sent():
+        with edition(editions.futures([stats["table"], "text"], stats)) as value:
+            assert value[0].tobytes() == stats["table"].tobytes()
+        return looked[-1] if looked else "whole"
+
+    def a_batch():
+        return SuffStats({"table": SparseTable.of(table(0.01))}, stats.axes, {})
+
+    assert sent() == "whole"
+    batch = a_batch()
+    stats.add(batch)
+    assert sent() is None  # nobody has asked before
+    stats.add(batch, -1.0)
+    assert sent() == len(batch["table"].values)
+    other = a_batch()
+    stats.add(batch).add(other)
+    want = np.zeros((300, 40))
+    for part in (batch, other):
+        part["table"].add_to(want, 1.0)
+    assert sent() == np.count_nonzero(want)
+    assert sent() == 0
+    stats.scale(0.5).add(other)
+    assert sent() == len(other["table"].values)
+    # What is not noted, or is of other statistics or another table, is looked at as a whole.
+    for change in (
+        lambda: [stats.add(other) for _ in range(N_NOTED + 1)],
+        lambda: stats.add(other).scale(1e-200),
+        lambda: stats.clear().add(batch),
+        lambda: stats.arrays.update(table=stats["table"] + 1),
+        lambda: stats.add(SuffStats({"table": table(0.01)}, stats.axes, {})),
+    ):
+        change()
+        assert sent() is None
+        stats.add(other)
+        assert sent() == len(other["table"].values)
+    stats = stats.copy()
+    stats.version += 1
+    assert sent() is None
+
+
 def test_a_send_that_fails_is_forgotten():
     counts, fails = table(), []
 
@@ -185,6 +239,19 @@ def sent(monkeypatch):
     return found
 
 
+@pytest.fixture
+def marked(monkeypatch):
+    """What entries of tables were looked at, where it was known which."""
+    found, mark_entries = [], editions_module.kernels.mark_entries
+
+    def noting(*given):
+        found.append(given)
+        return mark_entries(*given)
+
+    monkeypatch.setattr(editions_module.kernels, "mark_entries", noting)
+    return found
+
+
 def seen_of(estimator):
     names = [name for name in vars(estimator) if name[-1] == "_"]
     return {name: np.asarray(getattr(estimator, name)).tobytes() for name in names}
@@ -193,7 +260,7 @@ def seen_of(estimator):
 @pytest.mark.parametrize("n_workers, n_threads, processes", [(2, 1, True), (2, 2, False)])
 @pytest.mark.parametrize("name", list(KINDS))
 def test_changes_are_sent_and_change_no_byte(
-    name, n_workers, n_threads, processes, sent, local_cluster
+    name, n_workers, n_threads, processes, sent, marked, local_cluster
 ):
     X = blocked(WIDE, WIDE_CUTS)
     want = seen_of(clone(KINDS[name]).fit(X))
@@ -201,6 +268,7 @@ def test_changes_are_sent_and_change_no_byte(
         found = seen_of(clone(KINDS[name]).fit(X))
     assert found == want
     n_changes = sum(isinstance(value, Parcel) for value in sent)
+    assert marked
     assert n_changes >= 4 and sum(isinstance(value, Whole) for value in sent) < n_changes
 
 

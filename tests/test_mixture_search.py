@@ -1,7 +1,9 @@
 """The search of the largest weights, and neighbours: what they find, and where they are used."""
 
 import pickle
+import threading
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -52,6 +54,8 @@ def test_search_is_shipped_without_what_workers_find(patches, dtype, assume_cent
     options = {"assume_centered": assume_centered, "random_state": 0, "warm_start": True}
     mixture = SparseMixture(40, max_iter=2, **options).fit(X)
     model, globals_ = fitted_model(mixture, X.dtype, len(X), sparsity_level=3)
+    assert globals_.table["search"]._bounds is None  # the client has no use for them
+    globals_.get_ready()
     text, arrays = taken_apart(globals_)
     shipped = [pickle.loads(pickle.dumps(Shipped(globals_))).value, put_together(text, arrays)]
     size = len(pickle.dumps(globals_))
@@ -70,6 +74,36 @@ def test_search_is_shipped_without_what_workers_find(patches, dtype, assume_cent
             strict=True,
         ):
             np.testing.assert_array_equal(*pair)
+
+
+@pytest.mark.parametrize("n_jobs, backend", [(None, "threading"), (2, "threading"), (2, "loky")])
+def test_bounds_are_found_once_and_by_no_worker(patches, monkeypatch, n_jobs, backend):
+    found, found_bounds = [], GaussianSearch._found_bounds
+
+    def noting(search):
+        found.append(threading.current_thread())
+        return found_bounds(search)
+
+    monkeypatch.setattr("sklearn_sparsepost._run.chunks.DENSE_CHUNK_SIZE", 1 << 14)
+    monkeypatch.setattr(GaussianSearch, "_found_bounds", noting)
+    mixture = SparseMixture(40, max_iter=3, tol=0, sparsity_level=2, n_jobs=n_jobs, random_state=0)
+    with joblib.parallel_config(backend=backend):
+        mixture.set_params(learning_method="batch").fit(patches)
+    assert found == [threading.main_thread()] * 3
+
+
+def test_clients_find_no_bounds(patches, monkeypatch, local_cluster):
+    def fail(search):
+        raise AssertionError("bounds are found by the client")
+
+    da = pytest.importorskip("dask.array", reason="needs the dask extra")
+    X = da.from_array(patches, chunks=(len(patches) // 2, -1))
+    mixture = SparseMixture(40, max_iter=2, tol=0, sparsity_level=2, random_state=0)
+    want = clone(mixture).fit(X)
+    monkeypatch.setattr(GaussianSearch, "_found_bounds", fail)
+    with local_cluster() as client, client.as_current():
+        found = clone(mixture).fit(X)
+    assert found.covariances_.tobytes() == want.covariances_.tobytes()
 
 
 @pytest.mark.parametrize("estimation", ["bayes", "map", "ml"])

@@ -25,6 +25,7 @@ PLAIN = (
     "_row_tables",
     "_sampled_words",
     "_seeding",
+    "_shipping",
     "_stirling",
     "_topl",
 )

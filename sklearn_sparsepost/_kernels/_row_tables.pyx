@@ -9,32 +9,11 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+from sklearn_sparsepost._kernels._bits cimport lowest_bit
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
-
-cdef extern from *:
-    """
-    #ifndef SPARSEPOST_LOWEST_BIT
-    #define SPARSEPOST_LOWEST_BIT
-    #if defined(_MSC_VER) && !defined(__clang__)
-    #include <intrin.h>
-    #endif
-    /* Number of the lowest bit of a word that is not zero. */
-    static CYTHON_INLINE int sparsepost_lowest_bit(uint64_t word) {
-    #if defined(_MSC_VER) && !defined(__clang__)
-        unsigned long at;
-        _BitScanForward64(&at, word);
-        return (int)at;
-    #else
-        return __builtin_ctzll(word);
-    #endif
-    }
-    #endif
-    """
-    int lowest_bit "sparsepost_lowest_bit" (uint64_t word) noexcept nogil
-
 
 cdef inline void _add(
     const int *topic, const floating *value, Py_ssize_t n, double factor, uint64_t *marks,

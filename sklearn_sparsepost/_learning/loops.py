@@ -21,8 +21,9 @@ def _visit(model, corpus, state, b, chunks, track=None, total=exact_sum):
     starts = (state.local.get(b) or None) if keeps else None
     kept = []
     globals_ = model.globals_of(state, track)
+    given = model.local_step, globals_, state.key
     for stats, local in corpus.visit(
-        model.local_step, globals_, state.key, total=total, chunks=chunks, starts=starts
+        *given, total=total, source=state.stats, chunks=chunks, starts=starts
     ):
         if keeps:
             kept.extend(local)
@@ -106,7 +107,8 @@ def step_size(state, decay, offset):
 def _online_update(model, corpus, state, chunks, *, decay, offset, total_samples):
     """One step of stochastic inference on a batch: moves the state, returns the chunks' sums."""
     globals_ = model.globals_of(state)
-    found = corpus.visit(model.local_step, globals_, state.key, total=exact_sum, chunks=chunks)
+    given = model.local_step, globals_, state.key
+    found = corpus.visit(*given, total=exact_sum, source=state.stats, chunks=chunks)
     seen = [stats for stats, _ in found]
     n_samples = sum(stats["n_samples"] for stats in seen)
     state.n_updates += 1

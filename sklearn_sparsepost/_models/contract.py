@@ -25,6 +25,13 @@ class Globals:
     def __init__(self, **parts):
         vars(self).update(parts)
 
+    def get_ready(self):
+        """Have what parts find when they are first read be found now, on all settled threads."""
+        for part in vars(self).values():
+            for held in part.values() if isinstance(part, dict) else (part,):
+                if hasattr(held, "get_ready"):
+                    held.get_ready()
+
     def __sizeof__(self):
         # Dask asks, to tell what is worth shipping apart.
         return object.__sizeof__(self) + _n_bytes(vars(self))

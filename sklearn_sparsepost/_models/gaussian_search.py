@@ -7,7 +7,7 @@ import numpy as np
 from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index
-from sklearn_sparsepost._run.threads import map_slices
+from sklearn_sparsepost._run.threads import map_slices, single_blas
 
 # The search pays from so many components and features on, so many rows a feature between two
 # global steps, and this many times more components than are kept.
@@ -59,7 +59,7 @@ class GaussianSearch:
         self.factors = factors
         self._turn = np.ascontiguousarray((axes * scales).T)
         self._means = means if means.any() else None
-        self._bounds = self._found_bounds()
+        self._bounds = None  # found where they are read first, which is not where they are shipped
 
     def _found_bounds(self):
         """What the kernels bound weights by, and the marginal distributions but for constants."""
@@ -105,12 +105,16 @@ class GaussianSearch:
 
     @property
     def bounds(self):
-        """What bounds weights; where this was shipped to, found anew when it is first read."""
+        """What bounds weights."""
         if self._bounds is None:
-            with FINDING:
+            with FINDING, single_blas():
                 if self._bounds is None:
                     self._bounds = self._found_bounds()
         return self._bounds
+
+    def get_ready(self):
+        """Find what bounds weights, if it is not found yet."""
+        return self.bounds
 
     def reduced_to_ship(self):
         """As of `__reduce__`, without what workers find as fast as the client."""

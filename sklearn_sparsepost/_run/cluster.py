@@ -55,7 +55,7 @@ def in_order(client, function, tasks, shared, read, ahead=None):
             _raise_unless_lost(client, error, attempt)
 
 
-def in_one(client, function, tasks, shared, read, join, editions=None):
+def in_one(client, function, tasks, shared, read, join, editions=None, source=None):
     """Make ``function(part, shared, *given)`` on workers, and sum up the results there.
 
     They are joined in a tree, neighbours first, whose form follows from the number of tasks alone:
@@ -69,6 +69,8 @@ def in_one(client, function, tasks, shared, read, join, editions=None):
         ``join(result, next_result)``; picklable, and writes to neither.
     editions : Editions, default=None
         What was sent of `shared` before, so that only what has changed is sent; whole by default.
+    source : object, default=None
+        What `shared` follows from: see :meth:`Editions.futures`.
 
     Returns
     -------
@@ -84,7 +86,8 @@ def in_one(client, function, tasks, shared, read, join, editions=None):
     numbers = {}
 
     def placed():
-        for n, found in enumerate(_submitted(client, function, tasks, shared, read, editions)):
+        given = client, function, tasks, shared, read, editions, source
+        for n, found in enumerate(_submitted(*given)):
             numbers[found[0].key] = n
             yield found
 
@@ -152,12 +155,12 @@ def _made(client, function, tasks, shared, read, ahead):
         _cancel(client, list(futures))
 
 
-def _submitted(client, function, tasks, shared, read, editions=None):
+def _submitted(client, function, tasks, shared, read, editions=None, source=None):
     """Futures of tasks, each submitted when it is asked for, and where they are best made."""
     if editions is None:
         shared = [sent_to_workers(client, Whole.of(shared))]
     else:
-        shared = editions.futures(shared)
+        shared = editions.futures(shared, source)
     for task in tasks:
         part, given, holders = read(task)
         where = {"workers": holders, "allow_other_workers": True} if holders else {}

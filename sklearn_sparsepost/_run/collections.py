@@ -281,7 +281,7 @@ class Blocks:
         with _told_of_lost_cluster(lambda: f"chunks of block {left[0][0]}"):
             yield from in_order(self.client, function, left, shared, self._reader())
 
-    def total(self, function, tasks, shared, join, *, often=False):
+    def total(self, function, tasks, shared, join, *, often=False, source=None):
         """Make ``function(block, shared, *given)`` where each block is, and sum up the results.
 
         Parameters
@@ -293,6 +293,8 @@ class Blocks:
         often : bool, default=False
             Whether `shared` is the last of such values with `often` and a few changes, so that
             these are sent.
+        source : object, default=None
+            What `shared` follows from: see :meth:`Editions.futures`.
 
         Returns
         -------
@@ -302,9 +304,10 @@ class Blocks:
         if self.client is None:
             return in_tree(self.work(function, tasks, shared), join)
         editions, deadly = self._editions if often else None, []
+        given = self.client, function, tasks, shared, self._reader(), join, editions, source
         with _told_of_lost_cluster(lambda: _named(deadly)):
             try:
-                return in_one(self.client, function, tasks, shared, self._reader(), join, editions)
+                return in_one(*given)
             except Exception as error:
                 deadly += [tasks[number][0] for number in getattr(error, "task_numbers", ())]
                 raise
@@ -436,7 +439,7 @@ class BlockCorpus(Corpus):
             tasks.append((block, (step, first, self._what(block, held), key, start)))
         yield from self.X.work(_step_on, tasks, globals_)
 
-    def visit(self, step, globals_, key=None, *, total, chunks=None, starts=None):
+    def visit(self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None):
         if len(self.edges) == 2:  # summed as an array is
             yield from super().visit(step, globals_, key, total=total, chunks=chunks, starts=starts)
             return
@@ -452,7 +455,7 @@ class BlockCorpus(Corpus):
             tasks.append((block, (step, total, int(self.edges[block]), reads, key, own)))
         join = partial(_join_visits, total)
         is_batch = sum(stop - start for runs in chunks for start, stop in runs) < self.n_samples
-        yield self.X.total(_visit_on, tasks, globals_, join, often=is_batch)
+        yield self.X.total(_visit_on, tasks, globals_, join, often=is_batch, source=source)
 
 
 def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):

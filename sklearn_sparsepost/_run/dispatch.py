@@ -230,6 +230,8 @@ class Corpus:
             Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel,
             deaths_noticed(parallel),
         ):
+            if hasattr(globals_, "get_ready"):  # or all workers but one would wait
+                globals_.get_ready()
             for first in range(0, len(chunks), ahead):
                 held = slice(first, first + ahead)
                 left = deque(chunks[held])
@@ -242,7 +244,7 @@ class Corpus:
                         yield result
                         del result  # or it would be held beside the next
 
-    def visit(self, step, globals_, key=None, *, total, chunks=None, starts=None):
+    def visit(self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None):
         """Make a model's local step on chunks, some of whose statistics may come back summed.
 
         Parameters
@@ -256,6 +258,8 @@ class Corpus:
         total : callable
             What sums statistics: ``total(parts, apart=False)``, with `apart` without writing to
             them; picklable.
+        source : SuffStats, default=None
+            What `globals_` follows from: a cluster asks it what has changed of them.
         chunks : list of list of (int, int), default=None
             Runs of each chunk; by default those of :meth:`plan`.
         starts : list, default=None

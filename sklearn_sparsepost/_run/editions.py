@@ -7,11 +7,13 @@ new, or has lost what it knew, makes the same bits of it.
 """
 
 from contextlib import contextmanager
-from functools import partial
+from itertools import zip_longest
 from threading import Lock
+from weakref import ref
 
 import numpy as np
 
+from sklearn_sparsepost._kernels import _shipping as kernels
 from sklearn_sparsepost._run.shipping import Parcel, other_bits, put_together, taken_apart
 from sklearn_sparsepost._run.threads import map_threads
 
@@ -19,8 +21,8 @@ from sklearn_sparsepost._run.threads import map_threads
 WORTH_IT = 0.5
 # What all changes may weigh before a whole is sent anew, if more than itself: of its memory.
 MOST_CHANGES = 0.5
-# Entries that are compared at a time.
-BLOCK = 1 << 20
+# Entries that are compared at a time, and how many times until what was found is counted.
+BLOCK, BLOCKS = 1 << 20, 8
 
 
 class Editions:
@@ -40,15 +42,19 @@ class Editions:
         """Have the next edition be sent whole."""
         self._futures = []
         self._arrays = None  # of the last edition
+        self._seen = []  # references to the source and the arrays it was made of, and the version
         self._size, self._room = 0, 0  # of the last whole, and what changes since may weigh yet
 
-    def futures(self, value):
+    def futures(self, value, source=None):
         """Send what is new in a value.
 
         Parameters
         ----------
         value : object
             The value as it is now.
+        source : object, default=None
+            What knows of some of the value's arrays which entries have changed: it has a `version`
+            and ``added_since(version, array)``, as statistics do. By default all are compared.
 
         Returns
         -------
@@ -56,16 +62,17 @@ class Editions:
             From these :func:`edition` makes it.
         """
         futures, arrays, size, room = self._futures, self._arrays, self._size, self._room
+        seen = self._seen
         self.forget()  # should anything end this
         text, new = taken_apart(value)
+        added = [_added(source, *pair) for pair in zip_longest(seen, new)]
         change = None
         if arrays is not None and [_kind(array) for array in arrays] == [_kind(a) for a in new]:
-            places = [_places(*pair) for pair in zip(arrays, new, strict=True)]
             # They are told in at least five bytes each.
-            n_places = sum(len(where) for blocks in places for where in blocks)
-            if 5 * n_places < min(room, WORTH_IT * size):
-                steps = zip(arrays, new, places, strict=True)
-                change = Parcel.of((text, [_differences(*step) for step in steps]))
+            most = int(min(room, WORTH_IT * size)) // 5
+            parts = _changes(arrays, new, added, most)
+            if parts is not None:
+                change = Parcel.of((text, parts))
                 room -= change.nbytes
         if change is not None and room > 0 and change.nbytes < WORTH_IT * size:
             futures = [*futures, self.send(change)]
@@ -75,6 +82,8 @@ class Editions:
             size = whole.parcel.nbytes
             room = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
         self._futures, self._arrays, self._size, self._room = futures, arrays, size, room
+        if source is not None:
+            self._seen = [(ref(source), ref(array), source.version) for array in new]
         return list(futures)
 
 
@@ -174,43 +183,68 @@ def _kind(array):
     return array.shape, array.dtype
 
 
-def _places(old, new):
-    """Where two arrays differ, block by block."""
-    old, new = old.ravel(), new.ravel()
+def _added(source, seen, array):
+    """What was added to an array since it was seen in the last edition, if that is known."""
+    if source is None or seen is None:
+        return None
+    source_seen, array_seen, version = seen
+    if source_seen() is not source or array_seen() is not array:
+        return None
+    return source.added_since(version, array)
+
+
+def _changes(arrays, new, added, n_most):
+    """By what arrays differ from new ones, if in no more places; they become these, or anything."""
+    found = []
+    for old, array, tables in zip(arrays, new, added, strict=True):
+        marks = None
+        if tables is not None:  # other entries are as they were
+            marks = np.zeros(-(-array.size // 64), dtype=np.uint64)
+            for table in tables:
+                kernels.mark_entries(table.rows, table.row_ptr, table.columns, len(array.T), marks)
+        parts = _change_of(old.ravel(), array.ravel(), n_most, marks)
+        if parts is None:
+            return None
+        n_most -= len(parts[0]) + len(parts[2])
+        found.append(parts)
+    return found
+
+
+def _change_of(old, new, n_most, marks=None):
+    """By what a flat array differs from a new one, if in no more places.
+
+    Sums to which numbers in single precision are added and taken away again differ by another such
+    number, mostly: that is told, which is half as large.
+    """
 
     def found(first):
         block = slice(first, first + BLOCK)
-        return first + np.flatnonzero(other_bits(old[block], new[block]))
+        if new.dtype != np.float64:
+            return _values_changed(old[block], new[block], first, n_most)
+        marked = None if marks is None else marks[first // 64 : (first + BLOCK) // 64]
+        return kernels.take_changes(old[block], new[block], first, n_most, marked)
 
-    return map_threads(found, list(range(0, len(new), BLOCK)))
-
-
-def _differences(old, new, places):
-    """By what two arrays differ in some places, block by block; the old one becomes the new one."""
-    old, new = old.ravel(), new.ravel()
-    parts = map_threads(partial(_differences_at, old, new), places)
+    parts = []
+    starts = list(range(0, len(new), BLOCK))
+    for begin in range(0, len(starts), BLOCKS):  # or one that is new all over would be told whole
+        parts += map_threads(found, starts[begin : begin + BLOCKS])
+        n_held = sum(len(part[0]) + len(part[2]) for part in parts if part is not None)
+        if None in parts or n_held > n_most:
+            return None
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def _differences_at(old, new, where):
-    """By what two flat arrays differ in some places; the old one becomes the new one.
-
-    Sums to which numbers in single precision are added and taken away again differ by another such
-    number, mostly: that is looked at, bit by bit, and half as large.
-    """
-    values = new[where]
-    is_step, steps = np.zeros(len(where), dtype=bool), np.empty(0, dtype=np.float32)
-    if new.dtype == np.float64:
-        with np.errstate(all="ignore"):
-            steps = (values - old[where]).astype(np.float32)
-            is_step = ~other_bits(old[where] + steps, values)
-        steps = steps[is_step]
-    old[where] = values
-    return where[is_step], steps, where[~is_step], values[~is_step]
+def _values_changed(old, new, first, n_most):
+    """As the kernel for double precision, without steps."""
+    where = np.flatnonzero(other_bits(old, new))
+    if len(where) > n_most:
+        return None
+    old[where] = new[where]
+    return np.empty(0, np.int64), np.empty(0, np.float32), first + where, new[where]
 
 
-def _change(array, stepping, steps, others, values):
+def _change(array, stepping, steps, places, values):
     flat = array.reshape(-1)
     if len(steps):
-        flat[stepping] += steps
-    flat[others] = values
+        kernels.add_steps(flat, stepping, steps)
+    flat[places] = values

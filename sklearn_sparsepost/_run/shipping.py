@@ -11,6 +11,7 @@ from io import BytesIO
 
 import numpy as np
 
+from sklearn_sparsepost._kernels import _shipping as kernels
 from sklearn_sparsepost._run.memory import recycled_briefly
 from sklearn_sparsepost._run.threads import map_threads
 
@@ -201,12 +202,11 @@ def _packed_array(array):
 
 def _packed_integers(array):
     """Steps from each to the next, if most are short, or in as few bytes as they need."""
-    steps = np.diff(array, prepend=array.dtype.type(0))
-    long = (steps < 0) | (steps >= LONG_STEP)
     narrow = np.min_scalar_type(array.max())
-    if len(array) + np.count_nonzero(long) * narrow.itemsize < len(array) * narrow.itemsize:
-        steps[long] = LONG_STEP
-        return _stepped, (steps.astype(np.uint8), array[long].astype(narrow), array.dtype)
+    whole = array if array.dtype.itemsize >= 4 else array.astype(np.int32)
+    steps, told = kernels.pack_steps(whole, LONG_STEP)
+    if len(array) + len(told) * narrow.itemsize < len(array) * narrow.itemsize:
+        return _stepped, (steps, told.astype(narrow), array.dtype)
     if narrow.itemsize < array.dtype.itemsize:
         return np.ndarray.astype, (array.astype(narrow), array.dtype)
     return None
@@ -214,36 +214,20 @@ def _packed_integers(array):
 
 def _stepped(steps, told, dtype):
     """Integers from steps, those after long ones told."""
-    long = np.flatnonzero(steps == LONG_STEP)
-    steps = steps.astype(dtype)
-    steps[long] = 0
-    found = np.cumsum(steps, dtype=dtype)
-    gaps = told.astype(dtype) - found[long]
-    found[long[0] if len(long) else len(found) :] += np.repeat(
-        gaps, np.diff(long, append=len(found))
-    )
-    return found
+    whole = np.result_type(dtype, np.int32)
+    found = kernels.unpack_steps(steps, told.astype(whole), LONG_STEP)
+    return found.astype(dtype, copy=False)
 
 
 def _packed_squares(array):
     """Half of square matrices, if their other half is the same or nothing."""
-    rows, columns = np.tril_indices(array.shape[1], -1)
-    bits = _bits(array)
-    lower, upper = bits[:, rows, columns], bits[:, columns, rows]
-    halves = array[:, *np.tril_indices(array.shape[1])]
-    if (lower == upper).all():
-        return _squares, (halves, array.shape[1], True)
-    if not upper.any():
-        return _squares, (halves, array.shape[1], False)
-    if not lower.any():
-        halves = array[:, *np.tril_indices(array.shape[1])[::-1]]
-        return _transposed, (halves, array.shape[1])
-    return None
+    halves, kind = kernels.half_of_squares(_bits(array))
+    return None if halves is None else (_squares, (halves, kind, array.shape[1], array.dtype))
 
 
 def _bits(array):
     """The same memory as integers, among which no two are equal but different, as zeros are."""
-    return array.view(f"i{array.dtype.itemsize}")
+    return array.view(f"u{array.dtype.itemsize}")
 
 
 def other_bits(one, other):
@@ -286,17 +270,7 @@ def _spans(n_rows):
     return [slice(start, min(start + ROWS, n_rows)) for start in starts]
 
 
-def _squares(halves, size, symmetric):
-    rows, columns = np.tril_indices(size)
-    found = np.zeros((len(halves), size, size), halves.dtype)
-    found[:, rows, columns] = halves
-    if symmetric:
-        found[:, columns, rows] = halves
-    return found
-
-
-def _transposed(halves, size):
-    rows, columns = np.tril_indices(size)
-    found = np.zeros((len(halves), size, size), halves.dtype)
-    found[:, columns, rows] = halves
+def _squares(halves, kind, size, dtype):
+    found = np.empty((len(halves), size, size), dtype)
+    kernels.squares_of_half(halves, kind, _bits(found))
     return found

@@ -1,0 +1,124 @@
+"""Kernels of what travels against slow and obvious Python."""
+
+import numpy as np
+import pytest
+
+from sklearn_sparsepost._kernels import _shipping as kernels
+from sklearn_sparsepost._tables import SparseTable
+
+RNG = np.random.default_rng(0)
+
+
+def a_square(size=5, n=7):
+    half = RNG.normal(size=(n, size, size))
+    return half + half.transpose(0, 2, 1)
+
+
+def with_minus_zero(squares):
+    squares[2, 1, 3], squares[2, 3, 1] = 0.0, -0.0
+    return squares
+
+
+@pytest.mark.parametrize("bits", ["u4", "u8"])
+@pytest.mark.parametrize(
+    "squares, want",
+    [
+        (a_square(), kernels.SYMMETRIC),
+        (np.tril(a_square()), kernels.NO_UPPER),
+        (np.triu(a_square()), kernels.NO_LOWER),
+        (a_square() * np.eye(5), kernels.SYMMETRIC),
+        (a_square(size=1), kernels.SYMMETRIC),
+        (a_square(n=0), kernels.SYMMETRIC),
+        (RNG.normal(size=(7, 5, 5)), 0),
+        (np.concatenate([np.tril(a_square()), np.triu(a_square())]), 0),
+        (with_minus_zero(a_square()), 0),
+        (with_minus_zero(np.triu(a_square())), 0),
+    ],
+)
+def test_halves_tell_all_or_are_none(squares, want, bits):
+    squares = squares.astype(bits.replace("u", "f")).view(bits)
+    halves, kind = kernels.half_of_squares(squares)
+    assert kind == want
+    if not kind:
+        assert halves is None
+        return
+    rows, columns = np.tril_indices(squares.shape[1])
+    lower = squares.transpose(0, 2, 1) if kind == kernels.NO_LOWER else squares
+    np.testing.assert_array_equal(halves, lower[:, rows, columns])
+    found = np.full_like(squares, 9)
+    kernels.squares_of_half(halves, kind, found)
+    np.testing.assert_array_equal(found, squares)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    "numbers",
+    [[], [0], [5], [254, 255, 510, 0, 0, 7], [2**31 - 1, 0, 2**31 - 1], [3, 2, 1, 300, 254 + 300]],
+)
+def test_steps_are_unpacked_again(numbers, dtype):
+    numbers = np.array(numbers, dtype)
+    steps, told = kernels.pack_steps(numbers, 255)
+    gaps = np.diff(numbers.astype(float), prepend=0)
+    long = (gaps < 0) | (gaps >= 255)
+    np.testing.assert_array_equal(steps, np.where(long, 255, gaps))
+    np.testing.assert_array_equal(told, numbers[long])
+    found = kernels.unpack_steps(steps, told, 255)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, numbers)
+
+
+def two_arrays(n, share):
+    """Arrays of which some entries differ, by numbers of single precision or others."""
+    old = RNG.normal(size=n)
+    new = old.copy()
+    where = np.flatnonzero(RNG.random(n) < share)
+    new[where] += RNG.normal(size=len(where)).astype(np.float32)
+    new[where[::3]] = RNG.normal(size=len(where[::3]))
+    for at, number in zip(where[::5], [np.nan, np.inf, -np.inf, -0.0, 5e-324], strict=False):
+        new[at] = number
+    return old, new
+
+
+@pytest.mark.parametrize("n, share", [(0, 0), (1, 1), (7, 0.5), (8, 0.5), (1003, 0.02), (999, 1)])
+def test_changes_make_one_array_of_another(n, share):
+    old, new = two_arrays(n, share)
+    differs = np.flatnonzero(old.view("u8") != new.view("u8"))
+    held = old.copy()
+    stepping, steps, places, values = kernels.take_changes(held, new, 40, n)
+    assert held.tobytes() == new.tobytes()
+    np.testing.assert_array_equal(np.sort(np.concatenate([stepping, places])), differs + 40)
+    assert (np.diff(stepping) > 0).all() and (np.diff(places) > 0).all()
+    assert len(stepping) >= 0.5 * len(differs) - 3 and steps.dtype == np.float32
+    found = old.copy()
+    kernels.add_steps(found, stepping - 40, steps)
+    found[places - 40] = values
+    assert found.tobytes() == new.tobytes()
+
+
+def test_only_marked_entries_are_looked_at():
+    table = SparseTable.of((RNG.random((40, 70)) < 0.1).astype(float))
+    entries = np.zeros(table.shape, bool)
+    np.add.at(entries, (np.repeat(table.rows, np.diff(table.row_ptr)), table.columns), True)
+    marks = np.zeros(-(-entries.size // 64), np.uint64)
+    kernels.mark_entries(table.rows, table.row_ptr, table.columns, 70, marks)
+    bits = np.unpackbits(marks.view(np.uint8), bitorder="little")[: entries.size]
+    np.testing.assert_array_equal(bits.reshape(entries.shape), entries)
+    old, new = two_arrays(entries.size, 0.5)
+    held = old.copy()
+    found = kernels.take_changes(held, new, 0, len(old), marks)
+    differs = (old.view("u8") != new.view("u8")) & entries.ravel()
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([found[0], found[2]])), np.flatnonzero(differs)
+    )
+    assert held.tobytes() == np.where(entries.ravel(), new, old).tobytes()
+
+
+def test_too_many_changes_are_not_told():
+    old, new = two_arrays(1000, 0.1)
+    n_changes = np.count_nonzero(old.view("u8") != new.view("u8"))
+    assert kernels.take_changes(old.copy(), new, 0, n_changes - 1) is None
+    found = kernels.take_changes(old.copy(), new, 0, n_changes)
+    assert len(found[0]) + len(found[2]) == n_changes
+    assert kernels.take_changes(new.copy(), new, 0, 0) is not None
+    with pytest.raises(ValueError, match="1000 and 999 numbers"):
+        kernels.take_changes(old, new[1:], 0, 1000)
