@@ -1,6 +1,8 @@
 """Data in Dask arrays: the same bytes wherever the blocks are and whatever becomes of workers."""
 
+import os
 import pickle
+import signal
 from collections import deque
 from contextlib import nullcontext
 
@@ -342,6 +344,47 @@ def test_tasks_are_sent_as_results_are_taken(threads_cluster):
     assert next(results) == 6
     assert read == [0, 1, 2, 3] and list(tasks) == [*range(1, 10)]
     assert list(results) == [*range(7, 16)] and not tasks
+
+
+@pytest.mark.parametrize("way", ["worker", "scheduler", "as told", "no worker"])
+def test_results_come_from_workers_that_clients_reach(way, process_cluster, monkeypatch):
+    ways, gather = [], distributed.Client.gather
+
+    def noting(client, futures, *given, **options):
+        ways.append(options["direct"])
+        return gather(client, futures, *given, **options)
+
+    async def fail(client, address):
+        raise OSError("no route")
+
+    monkeypatch.setattr(distributed.Client, "gather", noting)
+    monkeypatch.setattr(cluster_module, "_REACHES", {})
+    want = {"worker": True, "scheduler": False}.get(way)
+    if way == "scheduler":
+        monkeypatch.setattr(cluster_module, "_reach", fail)
+    elif way == "as told":
+        monkeypatch.setattr(process_cluster, "direct_to_workers", False)
+    elif way == "no worker":
+        monkeypatch.setattr(process_cluster, "scheduler_info", lambda: {"workers": {}})
+    for number in range(2):
+        future = process_cluster.submit(abs, -number)
+        assert cluster_module._fetched(process_cluster, future) == number
+    with pytest.raises(ZeroDivisionError):
+        cluster_module._fetched(process_cluster, process_cluster.submit(divmod, 1, 0))
+    assert ways == 3 * [want]
+    known = {} if want is None else {process_cluster: want}
+    assert known == cluster_module._REACHES
+
+
+@NO_SIGKILL
+def test_a_result_that_died_with_its_worker_is_made_again(mortal_cluster):
+    future = mortal_cluster.submit(abs, -7)
+    assert future.result() == 7
+    [[address]] = mortal_cluster.who_has([future]).values()
+    assert cluster_module._reaches_workers(mortal_cluster)
+    [number] = mortal_cluster.run(os.getpid, workers=[address]).values()
+    os.kill(number, signal.SIGKILL)
+    assert cluster_module._fetched(mortal_cluster, future) == 7
 
 
 @pytest.mark.parametrize("n_losses, n_made", [(1, 9), (3, 6)])

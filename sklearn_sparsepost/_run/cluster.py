@@ -8,6 +8,7 @@ scheduler tries forever.
 from collections import deque
 from contextlib import suppress
 from itertools import islice
+from weakref import WeakKeyDictionary
 
 from sklearn_sparsepost._run.editions import Editions, Whole, edition
 from sklearn_sparsepost._run.memory import freed_memory_kept
@@ -16,6 +17,9 @@ from sklearn_sparsepost._run.threads import most_threads, settled_threads, singl
 
 # How often tasks are sent before what is lost with workers is an error.
 ATTEMPTS = 3
+# How long a client tries to connect to a worker, once, and whether it could.
+REACH_SECONDS = 2
+_REACHES = WeakKeyDictionary()
 # What Dask raises if a value is lost that tasks were given.
 VALUE_LOST = {"FutureCancelledError", "FuturesCancelledError"}
 
@@ -100,7 +104,7 @@ def in_one(client, function, tasks, shared, read, join, editions=None, source=No
             # Nothing else is held here, so that what has been joined is let go.
             total, _ = in_tree(placed(), joined)
             try:
-                return total.result().value
+                return _fetched(client, total).value
             except Exception as error:
                 if type(error).__name__ == "KilledWorker":
                     error.task_numbers = _given_up(client, numbers)
@@ -147,7 +151,7 @@ def _made(client, function, tasks, shared, read, ahead):
     futures = deque(islice(submitted, ahead))
     try:
         while futures:
-            result = futures.popleft().result().value
+            result = _fetched(client, futures.popleft()).value
             futures.extend(islice(submitted, 1))
             yield result
             del result
@@ -196,6 +200,39 @@ def _submit(client, function, *given, **place):
     # Dask warns of large values in tasks, which stay with the scheduler: here for a batch.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         return client.submit(function, *given, pure=False, **place)
+
+
+def _fetched(client, future):
+    """The value of a future, from the worker that has it if the client can reach workers.
+
+    Else, and where that fails, the scheduler passes it on, which takes twice as long or longer.
+    """
+    direct = None  # as the client was told, if it was
+    if client.direct_to_workers is None:
+        direct = _reaches_workers(client)
+    return client.gather(future, direct=direct)
+
+
+def _reaches_workers(client):
+    """Whether a client has been able to connect to a worker; None while there are none."""
+    if client not in _REACHES:
+        try:
+            workers = list(client.scheduler_info()["workers"])
+            if not workers:
+                return None
+            client.sync(_reach, client, workers[0])
+            _REACHES[client] = True
+        except Exception:  # many kinds, of networks and of their protocols
+            _REACHES[client] = False
+    return _REACHES[client]
+
+
+async def _reach(client, address):
+    """Connect to a worker and leave."""
+    from distributed.comm import connect
+
+    comm = await connect(address, timeout=REACH_SECONDS, **client.connection_args)
+    await comm.close()
 
 
 def _itself(value):

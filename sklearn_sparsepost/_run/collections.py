@@ -304,8 +304,8 @@ class Blocks:
         if self.client is None:
             return in_tree(self.work(function, tasks, shared), join)
         editions, deadly = self._editions if often else None, []
-        given = self.client, function, tasks, shared, self._reader(), join, editions, source
         with _told_of_lost_cluster(lambda: _named(deadly)):
+            given = self.client, function, tasks, shared, self._reader(), join, editions, source
             try:
                 return in_one(*given)
             except Exception as error:
