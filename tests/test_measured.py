@@ -103,10 +103,13 @@ COMPARED = {
     "the default start is the best of photographs": """
         mean("mixture-start/bsds500-100/agglomerative")
         > max(mean(f"mixture-start/bsds500-100/{s}") for s in STARTS)""",
-    "and of digits and blobs": """
+    "and of digits, blobs and bits": """
         min(mean(f"mixture-start/{d}/agglomerative")
             - max(mean(f"mixture-start/{d}/{s}") for s in STARTS)
-            for d in ("digits-30", "blobs-20")) > 0""",
+            for d in ("photographs-50", "digits-30", "blobs-20", "tails-20", "bits-30")) > 0""",
+    "and of counts": """
+        mean("mixture-start/kos-20/agglomerative")
+        > max(mean(f"mixture-start/kos-20/{s}") for s in ("k-means++", "random"))""",
     "the default start takes less than a twentieth of ten passes": """
         max(sum(value(f"mixture-start/{d}/agglomerative {seed}", "start_seconds")
                 for seed in range(5))
