@@ -15,7 +15,10 @@ ctypedef fused integer:
     long long
 
 # What of square matrices need not be told, as bits: half of them is the other one, or nothing.
-SYMMETRIC, NO_UPPER, NO_LOWER = 1, 2, 4
+cpdef enum:
+    SYMMETRIC = 1
+    NO_UPPER = 2
+    NO_LOWER = 4
 
 
 def half_of_squares(
@@ -36,7 +39,7 @@ def half_of_squares(
         SYMMETRIC, NO_UPPER or NO_LOWER; 0 if it is none.
     """
     cdef Py_ssize_t n_squares = squares.shape[0], size = squares.shape[1], k, i, j, at
-    cdef int left = 1 | 2 | 4
+    cdef int left = SYMMETRIC | NO_UPPER | NO_LOWER
     cdef word below, above, gap, some_below, some_above
     cdef const word *square
     halves_array = np.empty((n_squares, size * (size + 1) // 2), dtype=np.asarray(squares).dtype)
@@ -55,14 +58,14 @@ def half_of_squares(
                 halves[k, at + i] = square[i * size + i]
                 at += i + 1
             if gap:
-                left &= ~1
+                left &= ~SYMMETRIC
             if some_above:
-                left &= ~2
+                left &= ~NO_UPPER
             if some_below:
-                left &= ~4
+                left &= ~NO_LOWER
             if not left:
                 break
-        if left == 4:
+        if left == NO_LOWER:
             for k in range(n_squares):
                 at = 0
                 square = &squares[k, 0, 0]
@@ -99,8 +102,8 @@ def squares_of_half(
             for i in range(size):
                 for j in range(i):
                     value = halves[k, at + j]
-                    square[i * size + j] = 0 if kind == 4 else value
-                    square[j * size + i] = 0 if kind == 2 else value
+                    square[i * size + j] = 0 if kind == NO_LOWER else value
+                    square[j * size + i] = 0 if kind == NO_UPPER else value
                 square[i * size + i] = halves[k, at + i]
                 at += i + 1
 
