@@ -460,6 +460,19 @@ def test_numbers_of_numpy_are_numbers(X):
     assert mixture.fit(X).n_iter_ == 1
 
 
+@pytest.mark.parametrize("decay", [np.float32(0.75), np.float32(1)])
+def test_steps_of_streams_are_in_double_precision(decay, X):
+    # A constant of single precision made that of statistics one, beyond which these are scaled.
+    steps = {"learning_decay": decay, "learning_offset": np.float32(2)}
+    double = {name: float(value) for name, value in steps.items()}
+    for total in (None, np.int8(100)):
+        found = []
+        for chosen in (steps, double):
+            mixture = SparseMixture(1, total_samples=total, random_state=0, **chosen).fit(X)
+            found.append(mixture.partial_fit(X).means_)
+        np.testing.assert_array_equal(*found)
+
+
 @of({name: COUNTS[name] for name in ("memoized", "gibbs", "mixture")} | GAUSSIAN)
 def test_another_number_of_components_for_a_batch(estimator, X):
     fitted = clone(estimator).fit(X)

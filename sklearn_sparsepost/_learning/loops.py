@@ -101,7 +101,8 @@ def _end(model, state, evaluate_every, stats=None, learns=True):
 
 def step_size(state, decay, offset):
     """rho_t = (offset + t) ** -decay for the t-th update, at most 1 (Hughes & Sudderth 2016, 6)."""
-    return min(1.0, (offset + state.head_start + state.n_updates) ** -decay)
+    # Numpy's numbers may be of single precision, in which statistics cannot be scaled.
+    return min(1.0, (float(offset) + state.head_start + state.n_updates) ** -float(decay))
 
 
 def _online_update(model, corpus, state, chunks, *, decay, offset, total_samples):
@@ -233,6 +234,8 @@ def stream_update(
     200
     """
     n_samples = corpus.n_samples
+    decay, offset = float(decay), float(offset)  # see `step_size`
+    total_samples = None if total_samples is None else float(total_samples)
     if state.n_fitted and state.n_seen == state.n_fitted:
         # So many steps that the next one weighs a batch by its share of all samples.
         step = (1 + state.n_fitted / n_samples) ** (1 / decay)
