@@ -39,6 +39,7 @@ def _counted(sent):
     from sklearn_sparsepost._run.shipping import Shipped
 
     submit, to_workers, in_one = cluster._submit, cluster.sent_to_workers, cluster.in_one
+    fetched = cluster._fetched
     held = {"waited": 0.0}
 
     def counting_task(client, function, *given, **place):
@@ -51,16 +52,22 @@ def _counted(sent):
         sent["to each worker"] += len(pickle.dumps(value, 5))
         return to_workers(client, value)
 
+    def counting_results(client, futures):
+        results = fetched(client, futures)
+        sent["back"] += sum(len(pickle.dumps(result, 5)) for result in results)
+        return results
+
     def counting_total(client, function, tasks, shared, *given):
         began = perf_counter()
         sent["globals"] = max(sent["globals"], len(pickle.dumps(shared, 5)))
         result = in_one(client, function, tasks, shared, *given)
-        sent["back"] += len(pickle.dumps(Shipped(result), 5))
+        sent["sum"] += len(pickle.dumps(Shipped(result), 5))
         held["result"] = result
         held["waited"] += perf_counter() - began  # for workers, and for what is counted here
         return result
 
     cluster._submit, cluster.sent_to_workers = counting_task, counting
+    cluster._fetched = counting_results
     collections.in_one = counting_total
     return held
 
@@ -167,7 +174,7 @@ def cluster(
 def _bytes_of(model, X_there, X, client):
     """Bytes of one pass after the first, what statistics are kept, and seconds of the pieces."""
     model.set_callbacks().set_params(warm_start=True, max_iter=1).fit(X_there)
-    names = "to each worker", "globals", "back", "tasks", "with tasks"
+    names = "to each worker", "globals", "back", "sum", "tasks", "with tasks"
     sent = dict.fromkeys(names, 0)
     held = _counted(sent)
     client.run(_watch_results)

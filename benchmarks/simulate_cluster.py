@@ -6,12 +6,14 @@ of a pass. Stated, not measured, are the network's bandwidth and latency, what t
 for a task, and how much the seconds of blocks of equal size differ. The simulation goes through the
 events of a pass: globals that spread from worker to worker, each sending to one other in a round,
 blocks that are worked on one after the other, sums that are joined in the tree of blocks once both
-are there, and the last sum on its way to the client.
+are there, and the last two on their way to the client, who joins these.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+
+from sklearn_sparsepost._run.cluster import _halves
 
 GBIT = 1e9 / 8
 CORES = 2  # of the machine on which it is validated
@@ -38,7 +40,7 @@ class Pieces(NamedTuple):
     compute: float
     client: float
     globals: float
-    back: float
+    total: float
     most: float
     growth: float
     pack: float
@@ -68,7 +70,7 @@ def pieces_of(counted, thread):
         growth = float(np.clip(np.polyfit(sums[:, 0], sums[:, 1], 1)[0], 0, 1))
     compute = max(np.median(thread["seconds"]) - seconds["client"], 0)
     rest = (seconds[name] for name in ("pack", "unpack", "join"))
-    held = sent["to each worker"], sent["back"], counted["dense"]
+    held = sent["to each worker"], sent["sum"], counted["dense"]
     return Pieces(counted["tokens"], compute, seconds["client"], *held, growth, *rest)
 
 
@@ -106,38 +108,46 @@ def pass_seconds(pieces, n_workers, *, tokens=None, network=None, n_blocks=None,
     hop = pieces.globals / network.bandwidth + network.latency
     rounds = 1 + np.ceil(np.log2(np.arange(n_workers) + 1))
     ready = pieces.pack + rounds * hop + slow * pieces.unpack + n_blocks * network.task
-    ends, sums = ready.copy(), []
-    for b in range(n_blocks):
-        worker = b * n_workers // n_blocks
-        ends[worker] += block[b]
-        leaf = [1, (ends[worker], share, worker)]
-        while sums and sums[-1][0] == leaf[0]:
-            n_leaves, before = sums.pop()
-            leaf = [2 * n_leaves, _joined(before, leaf[1], pieces, network, slow)]
-        sums.append(leaf)
-    total = sums.pop()[1]
-    while sums:
-        total = _joined(sums.pop()[1], total, pieces, network, slow)
-    last = _size(total[1], pieces) / pieces.back
-    hop = _size(total[1], pieces) / network.bandwidth + network.latency
-    return total[0] + last * (pieces.pack + pieces.unpack) + hop + pieces.client
+    ends, halves = ready.copy(), []
+    for half in np.split(np.arange(n_blocks), np.cumsum(_halves(n_blocks))[:-1]):
+        sums = []
+        for b in half:
+            worker = b * n_workers // n_blocks
+            ends[worker] += block[b]
+            leaf = [1, (ends[worker], share, worker)]
+            while sums and sums[-1][0] == leaf[0]:
+                n_leaves, before = sums.pop()
+                leaf = [2 * n_leaves, _joined(before, leaf[1], pieces, network, slow)]
+            sums.append(leaf)
+        total = sums.pop()[1]
+        while sums:
+            total = _joined(sums.pop()[1], total, pieces, network, slow)
+        halves.append(total)
+    # Both come by the client's one line.
+    sizes = [_size(tokens, pieces) for _, tokens, _ in halves]
+    parts = np.array(sizes) / pieces.total
+    packed = max(half[0] + part * pieces.pack for half, part in zip(halves, parts, strict=True))
+    there = packed + sum(sizes) / network.bandwidth + network.latency + parts.sum() * pieces.unpack
+    if len(halves) > 1:
+        there += pieces.join * _size(tokens, pieces) / pieces.total
+    return there + pieces.client
 
 
 def _size(tokens, pieces):
     """Bytes of the sum of some tokens: no more than of a dense table."""
-    return min(pieces.back * (tokens / pieces.tokens) ** pieces.growth, pieces.most)
+    return min(pieces.total * (tokens / pieces.tokens) ** pieces.growth, pieces.most)
 
 
 def _joined(first, second, pieces, network, slow):
     """When two sums are joined where the first is, of how many tokens."""
     time, tokens, worker = second
     size = _size(tokens, pieces)
-    part = size / pieces.back
+    part = size / pieces.total
     if worker != first[2]:
         time += part * slow * (pieces.pack + pieces.unpack)
         time += size / network.bandwidth + network.latency
     tokens += first[1]
-    work = slow * pieces.join * _size(tokens, pieces) / pieces.back
+    work = slow * pieces.join * _size(tokens, pieces) / pieces.total
     return max(time, first[0]) + network.task + work, tokens, first[2]
 
 

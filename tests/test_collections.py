@@ -368,9 +368,9 @@ def test_results_come_from_workers_that_clients_reach(way, process_cluster, monk
         monkeypatch.setattr(process_cluster, "scheduler_info", lambda: {"workers": {}})
     for number in range(2):
         future = process_cluster.submit(abs, -number)
-        assert cluster_module._fetched(process_cluster, future) == number
+        assert cluster_module._fetched(process_cluster, [future]) == [number]
     with pytest.raises(ZeroDivisionError):
-        cluster_module._fetched(process_cluster, process_cluster.submit(divmod, 1, 0))
+        cluster_module._fetched(process_cluster, [process_cluster.submit(divmod, 1, 0)])
     assert ways == 3 * [want]
     known = {} if want is None else {process_cluster: want}
     assert known == cluster_module._REACHES
@@ -384,7 +384,7 @@ def test_a_result_that_died_with_its_worker_is_made_again(mortal_cluster):
     assert cluster_module._reaches_workers(mortal_cluster)
     [number] = mortal_cluster.run(os.getpid, workers=[address]).values()
     os.kill(number, signal.SIGKILL)
-    assert cluster_module._fetched(mortal_cluster, future) == 7
+    assert cluster_module._fetched(mortal_cluster, [future]) == [7]
 
 
 @pytest.mark.parametrize("n_losses, n_made", [(1, 9), (3, 6)])

@@ -200,6 +200,32 @@ def test_what_was_added_is_looked_at_alone(monkeypatch):
     assert sent() is None
 
 
+def test_each_place_has_a_whole_of_its_own_until_one_is_sent_anew():
+    sent = []
+
+    def send_on(whole, place):
+        sent.append((place, whole))
+        return place, whole
+
+    editions, counts = Editions(arrived, send_on), table()
+    last = None
+    for _ in range(60):
+        whole, *changes = editions.futures([counts])
+        for place in ("here", "there", "here"):
+            assert editions.futures_at(place) == [(place, whole), *changes]
+        if whole is not last:
+            assert sent[-2:] == [("here", whole), ("there", whole)]
+        last = whole
+        with np.errstate(over="ignore"):
+            counts = changed(counts)
+    wholes = {id(whole) for _, whole in sent}
+    assert 1 < len(wholes) < 30 and len(sent) == 2 * len(wholes)
+    editions.forget()
+    editions.futures([counts])
+    editions.futures_at("here")
+    assert len(sent) == 2 * len(wholes) + 1
+
+
 def test_a_send_that_fails_is_forgotten():
     counts, fails = table(), []
 

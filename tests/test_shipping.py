@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_sparsepost._run.cluster import in_tree
+from sklearn_sparsepost._run.cluster import _halves, in_tree
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._suffstats import SuffStats, sum_of_chunks
 from sklearn_sparsepost._tables import SparseTable
@@ -103,3 +103,14 @@ def test_sums_apart_write_to_nothing(exact):
 )
 def test_the_tree_follows_from_the_number_of_its_leaves(n, want):
     assert in_tree(map(str, range(n)), "({}{})".format) == want
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7, 8, 9, 16, 17])
+def test_the_last_two_sums_of_a_tree_are_those_of_its_halves(n):
+    n_first, n_last = _halves(n)
+    leaves = list(map(str, range(n)))
+    halves = leaves[:n_first], leaves[n_first:]
+    assert len(halves[1]) == n_last
+    first, last = (in_tree(iter(half), "({},{})".format) for half in halves)
+    assert in_tree(iter(leaves), "({},{})".format) == f"({first},{last})"
+    assert _halves(1) == [1]

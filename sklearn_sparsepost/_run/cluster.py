@@ -60,10 +60,10 @@ def in_order(client, function, tasks, shared, read, ahead=None):
 
 
 def in_one(client, function, tasks, shared, read, join, editions=None, source=None):
-    """Make ``function(part, shared, *given)`` on workers, and sum up the results there.
+    """Make ``function(part, shared, *given)`` on workers, and sum up the results.
 
     They are joined in a tree, neighbours first, whose form follows from the number of tasks alone:
-    where the first of two is, so that the last sum comes back and no other.
+    where the first of two is, but for the last two sums, which come back at the same time.
 
     Parameters
     ----------
@@ -100,21 +100,22 @@ def in_one(client, function, tasks, shared, read, join, editions=None, source=No
         return client.submit(_joined, join, part, next_part, pure=False, **where), where
 
     for attempt in range(ATTEMPTS):
+        halves = []
         try:
             # Nothing else is held here, so that what has been joined is let go.
-            total, _ = in_tree(placed(), joined)
-            try:
-                return _fetched(client, total).value
-            except Exception as error:
-                if type(error).__name__ == "KilledWorker":
-                    error.task_numbers = _given_up(client, numbers)
-                raise
-            finally:
-                _cancel(client, [total])
+            parts = placed()
+            for n_parts in _halves(len(tasks)):
+                halves.append(in_tree(islice(parts, n_parts), joined)[0])
+            first, *last = [half.value for half in _fetched(client, halves)]
+            return join(first, *last) if last else first
         except Exception as error:
+            if type(error).__name__ == "KilledWorker":
+                error.task_numbers = _given_up(client, numbers)
             if editions is not None:
                 editions.forget()
             _raise_unless_lost(client, error, attempt)
+        finally:
+            _cancel(client, halves)
 
 
 def in_tree(parts, join):
@@ -145,15 +146,23 @@ def in_tree(parts, join):
     return total
 
 
+def _halves(n_parts):
+    """How many of some parts are below each of the two that :func:`in_tree` joins last."""
+    if n_parts < 2:
+        return [n_parts]
+    first = 1 << ((n_parts - 1).bit_length() - 1)
+    return [first, n_parts - first]
+
+
 def _made(client, function, tasks, shared, read, ahead):
     """Results of tasks, made by the workers."""
     submitted = (part for part, _ in _submitted(client, function, tasks, shared, read))
     futures = deque(islice(submitted, ahead))
     try:
         while futures:
-            result = _fetched(client, futures.popleft()).value
+            [result] = _fetched(client, [futures.popleft()])
             futures.extend(islice(submitted, 1))
-            yield result
+            yield result.value
             del result
     finally:
         _cancel(client, list(futures))
@@ -162,18 +171,30 @@ def _made(client, function, tasks, shared, read, ahead):
 def _submitted(client, function, tasks, shared, read, editions=None, source=None):
     """Futures of tasks, each submitted when it is asked for, and where they are best made."""
     if editions is None:
-        shared = [sent_to_workers(client, Whole.of(shared))]
+        at_hand = [sent_to_workers(client, Whole.of(shared))]
     else:
-        shared = editions.futures(shared, source)
+        at_hand = editions.futures(shared, source)
     for task in tasks:
         part, given, holders = read(task)
-        where = {"workers": holders, "allow_other_workers": True} if holders else {}
-        yield _submit(client, _on_worker, function, part, shared, given, **where), where
+        where, own = {}, at_hand
+        if holders:
+            where = _best_on(holders)
+            if editions is not None:
+                own = editions.futures_at(holders[0])
+        yield _submit(client, _on_worker, function, part, own, given, **where), where
+
+
+def _best_on(workers):
+    return {"workers": workers, "allow_other_workers": True}
 
 
 def editions_on(client):
     """What a cluster is sent of a value that changes: see :class:`Editions`."""
-    return Editions(lambda value: sent_to_workers(client, value))
+
+    def send_on(future, worker):
+        return _submit(client, _itself, future, **_best_on([worker]))
+
+    return Editions(lambda value: sent_to_workers(client, value), send_on)
 
 
 def sent_to_workers(client, value):
@@ -202,15 +223,15 @@ def _submit(client, function, *given, **place):
         return client.submit(function, *given, pure=False, **place)
 
 
-def _fetched(client, future):
-    """The value of a future, from the worker that has it if the client can reach workers.
+def _fetched(client, futures):
+    """The values of futures, from the workers that have them if the client can reach workers.
 
     Else, and where that fails, the scheduler passes it on, which takes twice as long or longer.
     """
     direct = None  # as the client was told, if it was
     if client.direct_to_workers is None:
         direct = _reaches_workers(client)
-    return client.gather(future, direct=direct)
+    return client.gather(futures, direct=direct)
 
 
 def _reaches_workers(client):

@@ -299,7 +299,7 @@ class Blocks:
         Returns
         -------
         total : object
-            The sum, of which nothing but itself has travelled to the client.
+            The sum, of which nothing but its last two parts have travelled to the client.
         """
         if self.client is None:
             return in_tree(self.work(function, tasks, shared), join)

@@ -32,15 +32,18 @@ class Editions:
     ----------
     send : callable
         ``send(value)`` returns a future of what is a task of its own.
+    send_on : callable, default=None
+        ``send_on(future, place)`` returns a future of the same value that is best made at a place.
     """
 
-    def __init__(self, send):
-        self.send = send
+    def __init__(self, send, send_on=None):
+        self.send, self.send_on = send, send_on
         self.forget()
 
     def forget(self):
         """Have the next edition be sent whole."""
         self._futures = []
+        self._wholes = {}  # futures of the last whole, by the place where they are
         self._arrays = None  # of the last edition
         self._seen = []  # references to the source and the arrays it was made of, and the version
         self._size, self._room = 0, 0  # of the last whole, and what changes since may weigh yet
@@ -62,7 +65,7 @@ class Editions:
             From these :func:`edition` makes it.
         """
         futures, arrays, size, room = self._futures, self._arrays, self._size, self._room
-        seen = self._seen
+        seen, wholes = self._seen, self._wholes
         self.forget()  # should anything end this
         text, new = taken_apart(value)
         added = [_added(source, *pair) for pair in zip_longest(seen, new)]
@@ -79,12 +82,35 @@ class Editions:
         else:
             whole = Whole(Parcel.of((text, new)))
             futures, arrays = [self.send(whole)], [array.copy() for array in new]
+            wholes = {}
             size = whole.parcel.nbytes
             room = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
         self._futures, self._arrays, self._size, self._room = futures, arrays, size, room
+        self._wholes = wholes
         if source is not None:
             self._seen = [(ref(source), ref(array), source.version) for array in new]
         return list(futures)
+
+    def futures_at(self, place):
+        """The futures of the last edition, of which the whole is one of the place's own.
+
+        A cluster drops what several workers have got of one future, and with it what they have
+        made of it, as soon as no task asks for it: between two batches.
+
+        Parameters
+        ----------
+        place : hashable
+            Where the futures are wanted.
+
+        Returns
+        -------
+        futures : list of Future
+            As of :meth:`futures`.
+        """
+        whole, *changes = self._futures
+        if place not in self._wholes:
+            self._wholes[place] = self.send_on(whole, place)
+        return [self._wholes[place], *changes]
 
 
 class Whole:
