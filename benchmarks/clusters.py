@@ -181,7 +181,8 @@ def _bytes_of(model, X_there, X, client):
     ends = _Ends()
     model.set_callbacks(ends).fit(X_there)
     sums = [pair for pairs in client.run(_results).values() for pair in pairs]
-    sent["between workers"] = sum(size for _, size in sums) - sent["back"]
+    # What pickles say beside what is packed is told of those that come back alone.
+    sent["between workers"] = max(sum(size for _, size in sums) - sent["back"], 0)
     memo = model._fit_state.memo or [model._fit_state.stats.compact()]
     stored = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     return {
