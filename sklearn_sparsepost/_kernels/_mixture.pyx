@@ -2,13 +2,19 @@
 
 * `products`, `all_weights`: of all components, the same bits for a row whatever rows are beside it;
 * `best_weights`: the L best of all by bounds, as told in `_mixture_search.pxd`;
+* `quantise_factors`: what the bounds are computed from;
 * `likely_components`, `candidate_weights`: components to begin with, and the L best of a few.
 """
+from libc.math cimport fabs, lrint, sqrt
+
 from sklearn_sparsepost._kernels._mixture_search cimport (
-    GROUP, TILE, Block, Bounds, bound_further, bound_group, by_component, lay_out, sort_rows,
-    weigh_first, weigh_survivors,
+    GROUP, ROUNDING, TILE, WIDER, Block, Bounds, bound_further, bound_group, by_component, lay_out,
+    let_go, sort_rows, weigh_first, weigh_survivors,
 )
-from sklearn_sparsepost._kernels._squares cimport lane_squares, row_squares
+from sklearn_sparsepost._kernels._quantised cimport (
+    LONGEST, choose_fused, lane_survivors, quantise, units,
+)
+from sklearn_sparsepost._kernels._squares cimport row_squares
 from sklearn_sparsepost._kernels._topl cimport weakest
 from sklearn_sparsepost._kernels._types cimport floating
 
@@ -27,10 +33,12 @@ cdef extern from "_products.h" nogil:
         int pitch,
     )
 
-# Columns come in multiples of this, the STEP of `_squares.h`.
+# Columns come in multiples of this, the STEP of `_squares.h` and the CHECK of `_quantised.h`; and
+# those that are looked at after a search's first ones, in multiples of this.
 LANES = 8
-# Below every log weight.
-cdef float NO_WEIGHT = -3e38
+LATER_LANES = 16
+# Below every log weight, and above every sum of squares.
+cdef float NO_WEIGHT = -3e38, NO_BOUND = 3e38
 
 
 def products(
@@ -112,7 +120,7 @@ def all_weights(
                 for k in range(width):
                     row_squares(
                         &rows[t, 0], NULL, count, D, &factors[g + k, 0, 0], W, W,
-                        &offset[g + k, 0], 0, &squares[k, 0],
+                        &offset[g + k, 0], &squares[k, 0],
                     )
                 for i in range(count):
                     for k in range(width):
@@ -126,10 +134,10 @@ def best_weights(
     const double[::1] constant,  # IN
     const float[:, ::1] white,  # IN
     const int[::1] order,  # IN
-    const float[:, :, ::1] white_factors,  # IN
-    const float[:, ::1] white_offset,  # IN
-    const float[::1] size,  # IN
-    const float[::1] offset_size,  # IN
+    const short[:, :, :, ::1] white_factors,  # IN
+    const float[::1] scale,  # IN
+    const float[:, ::1] slack,  # IN
+    float origin,  # IN
     const int[::1] stages,  # IN
     int[:, ::1] index,  # IN/OUT
     floating[:, ::1] weight,  # OUT
@@ -145,14 +153,8 @@ def best_weights(
         The data in coordinates of which the first few tell most.
     order : ndarray of shape (K,)
         Components by falling constant; the following arrays are in this order.
-    white_factors : ndarray of shape (K, D, W), float32
-        The P_k in these coordinates, upper triangular too.
-    white_offset : ndarray of shape (K, W), float32
-        The means times these.
-    size, offset_size : ndarray of shape (K,), float32
-        The length of the longest column, and the largest absolute offset.
-    stages : ndarray of shape (n_stages,), int32
-        How many of the columns have been looked at after each stage, rising multiples of `LANES`.
+    white_factors, scale, slack, origin, stages
+        As for :func:`quantise_factors`.
     index : ndarray of shape (n_rows, L), int32
         Different components to begin with; those of the result, in no order.
     weight : ndarray of shape (n_rows, L)
@@ -166,18 +168,19 @@ def best_weights(
         How many pairs were bounded by the first columns, by more, and computed; those that
         `index` began with are bounded by the first columns only.
     """
-    cdef int n_rows = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>constant.shape[0]
-    cdef int L = <int>index.shape[1], n_first = min(D, stages[0]), first, g, k, width
+    cdef int n_rows = <int>rows.shape[0], K = <int>constant.shape[0], L = <int>index.shape[1]
+    cdef int P = <int>white_factors.shape[1], above = origin > 0, first, g, k, width
+    cdef int n_first = min(P, (above + stages[0] + 1) // 2)
     cdef Py_ssize_t n_bounds = 0, n_more = 0, n_exact = 0
     cdef Bounds of = Bounds(
-        K=K, D=D, W=<int>white_factors.shape[2], n_stages=<int>stages.shape[0], stages=&stages[0],
-        order=&order[0], constant=&constant[0], factors=&white_factors[0, 0, 0],
-        offset=&white_offset[0, 0], size=&size[0], offset_size=&offset_size[0],
+        K=K, n_pairs=P, W=<int>white_factors.shape[2], origin=origin, above=above,
+        n_stages=<int>stages.shape[0], stages=&stages[0], order=&order[0], constant=&constant[0],
+        factors=<const int *>&white_factors[0, 0, 0, 0], scale=&scale[0], slack=&slack[0, 0],
     )
     cdef Block b
-    cdef size_t n_bytes = lay_out(&b, NULL, block, n_first, L, K, D, sizeof(floating))
+    cdef size_t n_bytes = lay_out(&b, NULL, block, n_first, P, L, K, sizeof(floating))
     cdef unsigned char[::1] memory = np.empty(n_bytes, np.uint8)
-    lay_out(&b, <char *>&memory[0], block, n_first, L, K, D, sizeof(floating))
+    lay_out(&b, <char *>&memory[0], block, n_first, P, L, K, sizeof(floating))
     with nogil:
         first = -block
         while first + block < n_rows:
@@ -186,14 +189,12 @@ def best_weights(
             b.n = min(block, n_rows - first)
             weigh_first(rows, factors, offset, constant, &b, index, weight)
             n_exact += b.n * L
-            sort_rows(&b, white, n_first, K, index, weight)
+            sort_rows(&of, &b, white, n_first, index, weight)
             g = -GROUP
             while g + GROUP < K:
                 g += GROUP
                 width = min(GROUP, K - g)
-                # `low` of a row may only have risen since the sort, so no row is forgotten.
-                while b.held > 0 and b.low[b.held - 1] > constant[order[g]]:
-                    b.held -= 1
+                let_go(&of, &b, g)
                 if b.held == 0:
                     break
                 bound_group(&of, &b, g, width, L)
@@ -211,10 +212,106 @@ def best_weights(
     return n_bounds, n_more, n_exact
 
 
+def quantise_factors(
+    const float[:, :, ::1] factors,  # IN
+    const double[:, ::1] offset,  # IN
+    const double[::1] size,  # IN
+    float origin,  # IN
+    const int[::1] stages,  # IN
+    short[:, :, :, ::1] out,  # OUT
+    float[::1] scale,  # OUT
+    float[:, ::1] slack,  # OUT
+):
+    """Factors in 16-bit integers, and what their rounding and that of rows adds to squares.
+
+    A projection of quantised rows on quantised columns is off by no more than the length of the
+    column times the rounding of the row, plus the length of the row times that of the column.
+
+    Parameters
+    ----------
+    factors : ndarray of shape (K, D, D or more), float32
+        Upper triangular P_k.
+    offset : ndarray of shape (K, D)
+        The means times these; zeros if there is no `origin`.
+    size : ndarray of shape (K,)
+        How far projections of rows of length 1 are off by already, over `ROUNDING`.
+    origin : float
+        What all rows have as a feature before the others, whose coefficients are the offsets over
+        it; 0 for no such feature.
+    stages : ndarray of shape (n_stages,), int32
+        How many of the columns have been looked at after each stage: a multiple of `LANES`, and
+        multiples of `LATER_LANES` more.
+    out : ndarray of shape (K, P, W, 2), int16
+        Overwritten: in P pairs of features the W columns of each P_k, by feature and column.
+    scale : ndarray of shape (K,), float32
+        Overwritten by how many units 1 is.
+    slack : ndarray of shape (K, n_stages), float32
+        Overwritten by what is added to the squares that a row may have after each stage.
+    """
+    cdef int K = <int>factors.shape[0], D = <int>factors.shape[1], above = origin > 0, k, d, j, s
+    cdef double largest, longest, v, whole, made, lost, rounding
+    cdef double[::1] length = np.empty(D), square = np.empty(D), error = np.empty(D)
+    out[...] = 0
+    with nogil:
+        for k in range(K):
+            largest = longest = 0
+            for j in range(D):
+                v = offset[k, j] / origin if above else 0
+                largest = max(largest, fabs(v))
+                length[j] = v * v
+                square[j] = error[j] = 0
+            for d in range(D):
+                for j in range(d, D):
+                    v = factors[k, d, j]
+                    largest = max(largest, fabs(v))
+                    length[j] += v * v
+            for j in range(D):
+                longest = max(longest, length[j])
+            scale[k] = units(largest, sqrt(longest))
+            for d in range(-above, D):
+                for j in range(max(d, 0), D):
+                    v = scale[k] * (factors[k, d, j] if d >= 0 else -offset[k, j] / origin)
+                    whole = lrint(v)
+                    out[k, (above + d) // 2, j, (above + d) % 2] = <short>whole
+                    square[j] += whole * whole
+                    error[j] += (v - whole) * (v - whole)
+            made = lost = 0
+            j = 0
+            for s in range(stages.shape[0]):
+                while j < min(D, stages[s]):
+                    made += square[j]
+                    lost += error[j]
+                    j += 1
+                # A row's numbers are off by half a unit.
+                rounding = sqrt(made * (above + D)) / 2 + LONGEST * sqrt(lost)
+                rounding += LONGEST * ROUNDING * size[k] * scale[k] * sqrt(<double>j)
+                slack[k, s] = (1 + 1 / WIDER) * rounding * rounding
+
+
+def fused_sums(
+    wanted=None,  # IN
+):
+    """Whether one instruction multiplies and adds the bounds' integers, by default if there is one.
+
+    Parameters
+    ----------
+    wanted : bool, default=None
+        Whether to use it from now on, where this processor has it; None to ask.
+    """
+    global _fused
+    if wanted is not None:
+        _fused = bool(choose_fused(wanted))
+    return _fused
+
+
+_fused = bool(choose_fused(True))
+
+
 def likely_components(
     const float[:, ::1] white,  # IN
-    const float[:, :, ::1] white_factors,  # IN
-    const float[:, ::1] white_offset,  # IN
+    const short[:, :, :, ::1] white_factors,  # IN
+    const float[::1] scale,  # IN
+    float origin,  # IN
     const float[::1] constant,  # IN
     int n_columns,  # IN
     int[:, ::1] index,  # OUT
@@ -223,7 +320,7 @@ def likely_components(
 
     Parameters
     ----------
-    white, white_factors, white_offset
+    white, white_factors, scale, origin
         As for :func:`best_weights`.
     constant : ndarray of shape (K,), float32
         The largest log density that each component can have.
@@ -233,11 +330,16 @@ def likely_components(
         Overwritten; in no order.
     """
     cdef int n = <int>white.shape[0], D = <int>white.shape[1], K = <int>constant.shape[0]
-    cdef int L = <int>index.shape[1], W = <int>white_factors.shape[2], n_first = min(D, n_columns)
+    cdef int L = <int>index.shape[1], above = origin > 0
+    cdef int P = <int>white_factors.shape[1], W = <int>white_factors.shape[2]
+    cdef int n_first = min(P, (above + n_columns + 1) // 2)
     cdef int t, i, j, k, count, slot
-    cdef float w
-    cdef float[:, ::1] feature = np.zeros((n_first, TILE), np.float32)
-    cdef float[::1] partial = np.empty(TILE, np.float32), least = np.empty(TILE, np.float32)
+    cdef float w, unit
+    cdef int[:, ::1] feature = np.zeros((n_first, TILE), np.int32)
+    cdef int[::1] row = np.empty(P, np.int32), number = np.empty(TILE + LATER_LANES, np.int32)
+    cdef float[::1] most = np.full(TILE, NO_BOUND, np.float32), least = np.empty(TILE, np.float32)
+    cdef float[::1] squares = np.empty(TILE + LATER_LANES, np.float32)
+    cdef float[::1] row_scale = np.empty(TILE, np.float32)
     cdef float[:, ::1] best = np.empty((TILE, L), np.float32)
     with nogil:
         t = -TILE
@@ -245,15 +347,17 @@ def likely_components(
             t += TILE
             count = min(TILE, n - t)
             for i in range(count):
+                row_scale[i] = quantise(&white[t + i, 0], D, origin, above, <short *>&row[0], 2 * P)
                 for j in range(n_first):
-                    feature[j, i] = white[t + i, j]
+                    feature[j, i] = row[j]
             for k in range(K):
-                lane_squares(
-                    &feature[0, 0], TILE, count, D, &white_factors[k, 0, 0], W, n_columns,
-                    &white_offset[k, 0], &partial[0],
+                lane_survivors(  # all of them
+                    &feature[0, 0], TILE, count, P, <const int *>&white_factors[k, 0, 0, 0], W,
+                    n_columns, above, &most[0], 0, &number[0], &squares[0], 0,
                 )
                 for i in range(count):
-                    w = constant[k] - <float>0.5 * partial[i]
+                    unit = scale[k] * row_scale[i]
+                    w = constant[k] - <float>0.5 * squares[i] / unit / unit
                     if k < L:  # different components whatever their weights are
                         slot = k
                     elif w > least[i]:
@@ -337,7 +441,7 @@ def candidate_weights(
                 if count:
                     row_squares(
                         &rows[0, 0], &where[0], count, D, &factors[k, 0, 0], W, W,
-                        &offset[k, 0], 0, &squares[0],
+                        &offset[k, 0], &squares[0],
                     )
                 for i in range(count):
                     w = max(constant[k] - 0.5 * squares[i], -1e37)

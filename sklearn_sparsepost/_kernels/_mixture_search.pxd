@@ -4,12 +4,13 @@
 # squares of which the first p need the first p features only: those of the marginal distribution.
 # A part of the sum bounds the log weight from above, and a component whose bound lies below a row's
 # L-th best weight so far cannot be among its L best. The features are principal axes, largest
-# first, the same for all components. Bounds are in single precision, their rounding allowed for.
+# first, the same for all components. Bounds are in 16-bit integers, their rounding allowed for.
 from libc.math cimport fabs
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
+from sklearn_sparsepost._kernels._quantised cimport lane_survivors, pair_squares, quantise
 from sklearn_sparsepost._kernels._scratch cimport take
-from sklearn_sparsepost._kernels._squares cimport lane_squares, row_squares
+from sklearn_sparsepost._kernels._squares cimport row_squares
 from sklearn_sparsepost._kernels._topl cimport weakest
 from sklearn_sparsepost._kernels._types cimport floating
 
@@ -19,19 +20,13 @@ cdef extern from *:
        room for squares is widened, so that the square of a sum, room and rounding, splits into two
        terms: (a + b)^2 <= (1 + WIDER) a^2 + (1 + 1 / WIDER) b^2. */
     static const float SPARSEPOST_ROUNDING = 1e-6f;
-    static const float SPARSEPOST_WIDER = 1e-3f;
+    static const float SPARSEPOST_WIDER = 4e-3f;
     /* Where no room is needed any more. */
     static const float SPARSEPOST_LEAST = -1e30f;
     """
     const float ROUNDING "SPARSEPOST_ROUNDING"
     const float WIDER "SPARSEPOST_WIDER"
     const float LEAST "SPARSEPOST_LEAST"
-
-cdef extern from "_survivors.h" nogil:
-    int keep_rows(
-        const float *excess, const float *partial, int n, int first, int *row, float *total,
-        int held,
-    )
 
 cdef enum:
     TILE = 256  # rows that components are compared with, a group at a time: both stay in cache
@@ -42,31 +37,32 @@ cdef enum:
 
 cdef struct Bounds:  # what the search knows of the components, by falling constant
     int K
-    int D
+    int n_pairs  # of features
     int W  # columns of a factor
+    float origin  # a feature before the others that all rows have, if there is one
+    int above
     int n_stages
     const int *stages
     const int *order
     const double *constant  # not in this order
-    const float *factors
-    const float *offset
-    const float *size
-    const float *offset_size
+    const int *factors  # in 16-bit integers, two of them an int
+    const float *scale  # units
+    const float *slack  # by stage: what rounding may add to squares, in units of rows and factors
 
 
 cdef struct Block:  # rows that are searched together
     int first  # among all rows
     int n
     int held  # how many of the sorted rows the next components may matter to
-    int stride  # between features
+    int stride  # between pairs of features
     int pitch  # between lists of survivors
-    # By row, sorted by rising L-th best weight.
+    # By row, a tile's alike and tiles by rising L-th best weight.
     int *row  # its number
-    double *least  # that weight
     float *low  # that weight so far, rounded down
-    float *white
-    float *norm  # squared length of `white`
-    float *feature  # the first columns of `white`, transposed
+    float *scale  # units
+    int *white
+    int *feature  # the first pairs of `white`, transposed
+    float *least  # of the rows of a tile
     # By component of a group: the rows whose weights are not ruled out, and their squares so far.
     int n_survivors[GROUP]
     int *survivor
@@ -75,58 +71,47 @@ cdef struct Block:  # rows that are searched together
     int *stop
     int *pair
     int *component
+    # Scratch memory of the sort, by row as they come.
+    int *unsorted
+    float *units
+    float *key
+    float *near
+    int *spare
     # Scratch memory of one component.
     int *where
     float *partial
-    float *excess
+    float *most
     void *squares
 
 
 # ---------------------------------------------------------------- order, room
 
-cdef inline void _gather(
-    const floating *source, const int *which, int n, int D, floating *out
-) noexcept nogil:
-    cdef int i, j
-    cdef const floating *row
-    for i in range(n):
-        row = source + <Py_ssize_t>which[i] * D
-        for j in range(D):
-            out[<Py_ssize_t>i * D + j] = row[j]
+cdef inline unsigned _digit(float key, int shift) noexcept nogil:
+    """Eight bits of a number that rises with `key`."""
+    cdef unsigned bits
+    memcpy(&bits, &key, sizeof(float))
+    bits ^= ~<unsigned>0 if bits >> 31 else <unsigned>1 << 31
+    return bits >> shift & 255
 
 
-cdef inline void _sift(double *key, int *value, int root, int n) noexcept nogil:
-    cdef int child, swapped
-    cdef double kept
-    while 2 * root + 1 < n:
-        child = 2 * root + 1
-        if child + 1 < n and key[child + 1] > key[child]:
-            child += 1
-        if key[root] >= key[child]:
-            return
-        kept = key[root]
-        key[root] = key[child]
-        key[child] = kept
-        swapped = value[root]
-        value[root] = value[child]
-        value[child] = swapped
-        root = child
-
-
-cdef inline void _sort(double *key, int *value, int n) noexcept nogil:
-    """Heap sort of pairs by rising key."""
-    cdef int i, swapped
-    cdef double kept
-    for i in range(n // 2 - 1, -1, -1):
-        _sift(key, value, i, n)
-    for i in range(n - 1, 0, -1):
-        kept = key[0]
-        key[0] = key[i]
-        key[i] = kept
-        swapped = value[0]
-        value[0] = value[i]
-        value[i] = swapped
-        _sift(key, value, 0, i)
+cdef inline void _sort(const float *key, int *value, int *spare, int n) noexcept nogil:
+    """Sorts `value` by rising key[value], what is equal as it came."""
+    cdef int stop[256]
+    cdef int i, shift, total, count
+    for shift in range(0, 32, 8):
+        memset(stop, 0, sizeof(stop))
+        for i in range(n):
+            stop[_digit(key[value[i]], shift)] += 1
+        total = 0
+        for i in range(256):  # for now where they begin
+            count = stop[i]
+            stop[i] = total
+            total += count
+        for i in range(n):
+            count = _digit(key[value[i]], shift)
+            spare[stop[count]] = value[i]
+            stop[count] += 1
+        memcpy(value, spare, n * sizeof(int))
 
 
 cdef inline void by_component(
@@ -151,45 +136,42 @@ cdef inline float _low(double weight) noexcept nogil:
     return <float>max(weight - ROUNDING * fabs(weight), LEAST)
 
 
-cdef inline void _room(
-    double constant, int n_columns, float size, float offset_size, float *room, float *by_length
-) noexcept nogil:
-    """The squares that a component may have: room - 2 (1 + WIDER) low + by_length |row|^2.
-
-    Each of the computed projections is off by no more than ROUNDING (size |row| + offset_size).
-    """
-    cdef float rounding = 2 * (1 + 1 / WIDER) * n_columns * ROUNDING * ROUNDING
-    room[0] = <float>(2 * (1 + WIDER) * (constant + ROUNDING * fabs(constant)))
-    room[0] += rounding * offset_size * offset_size
-    by_length[0] = rounding * size * size
+cdef inline float _room(double constant) noexcept nogil:
+    """The squares that a component may have for a row: room - 2 (1 + WIDER) low."""
+    return <float>(2 * (1 + WIDER) * (constant + ROUNDING * fabs(constant)))
 
 
 # ---------------------------------------------------------------- steps
 
 cdef inline size_t lay_out(
-    Block *b, char *memory, int size, int n_first, int L, int K, int D, size_t itemsize
+    Block *b, char *memory, int size, int n_first, int n_pairs, int L, int K, size_t itemsize
 ) noexcept nogil:
     """Cut scratch memory for `size` rows into arrays; returns how much that takes."""
     cdef size_t used = 0
     b.stride = (size + TILE - 1) // TILE * TILE
     b.pitch = size + 16  # what comes after the last survivor is written, too
     b.row = <int *>take(memory, &used, size * sizeof(int))
-    b.least = <double *>take(memory, &used, size * sizeof(double))
     b.low = <float *>take(memory, &used, size * sizeof(float))
-    b.white = <float *>take(memory, &used, <size_t>size * D * sizeof(float))
-    b.norm = <float *>take(memory, &used, size * sizeof(float))
-    b.feature = <float *>take(memory, &used, <size_t>n_first * b.stride * sizeof(float))
+    b.scale = <float *>take(memory, &used, size * sizeof(float))
+    b.white = <int *>take(memory, &used, <size_t>size * n_pairs * sizeof(int))
+    b.feature = <int *>take(memory, &used, <size_t>n_first * b.stride * sizeof(int))
+    b.least = <float *>take(memory, &used, b.stride // TILE * sizeof(float))
     b.survivor = <int *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(int))
     b.total = <float *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(float))
-    b.where = <int *>take(memory, &used, size * sizeof(int))
     b.stop = <int *>take(memory, &used, K * sizeof(int))
     b.pair = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
     b.component = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
-    b.partial = <float *>take(memory, &used, b.stride * sizeof(float))
-    b.excess = <float *>take(memory, &used, TILE * sizeof(float))
+    b.unsorted = <int *>take(memory, &used, <size_t>size * n_pairs * sizeof(int))
+    b.units = <float *>take(memory, &used, size * sizeof(float))
+    b.key = <float *>take(memory, &used, size * sizeof(float))
+    b.near = <float *>take(memory, &used, size * sizeof(float))
+    b.spare = <int *>take(memory, &used, size * sizeof(int))
+    b.where = <int *>take(memory, &used, size * sizeof(int))
+    b.partial = <float *>take(memory, &used, size * sizeof(float))
+    b.most = <float *>take(memory, &used, TILE * sizeof(float))
     b.squares = take(memory, &used, size * itemsize)
     if memory != NULL:
-        memset(b.feature, 0, <size_t>n_first * b.stride * sizeof(float))
+        memset(b.feature, 0, <size_t>n_first * b.stride * sizeof(int))
     return used
 
 
@@ -208,7 +190,7 @@ cdef inline void weigh_first(
             for i in range(count):
                 b.where[i] = b.first + b.pair[begin + i] // L
             row_squares(
-                &rows[0, 0], b.where, count, D, &factors[k, 0, 0], W, W, &offset[k, 0], 0, squares
+                &rows[0, 0], b.where, count, D, &factors[k, 0, 0], W, W, &offset[k, 0], squares
             )
             for i in range(count):
                 slot = b.pair[begin + i]
@@ -217,32 +199,50 @@ cdef inline void weigh_first(
 
 
 cdef inline void sort_rows(
-    Block *b, const float[:, ::1] white, int n_first, int K, const int[:, ::1] index,
+    const Bounds *of, Block *b, const float[:, ::1] white, int n_first, const int[:, ::1] index,
     const floating[:, ::1] weight
 ) noexcept nogil:
-    """Rows by rising L-th best weight: those that a component may matter to come first."""
-    cdef int D = <int>white.shape[1], L = <int>index.shape[1], i, j, row
+    """Rows in tiles by rising L-th best weight: those that a component may matter to come first.
+
+    Those of a tile by what the first features contribute, so that neighbours are ruled out alike.
+    """
+    cdef int D = <int>white.shape[1], L = <int>index.shape[1], P = of.n_pairs, i, j, t, row
     cdef float length
-    cdef const float *x
     for i in range(b.n):
         row = b.first + i
-        b.least[i] = weight[row, weakest(&weight[row, 0], &index[row, 0], L)]
-        b.row[i] = row
-    _sort(b.least, b.row, b.n)
-    _gather(&white[0, 0], b.row, b.n, D, b.white)
-    for i in range(b.n):
-        x = b.white + <Py_ssize_t>i * D
+        b.key[i] = _low(weight[row, weakest(&weight[row, 0], &index[row, 0], L)])
         length = 0
-        for j in range(D):
-            length += x[j] * x[j]
+        for j in range(min(D, of.stages[0] // 2)):
+            length += white[row, j] * white[row, j]
+        b.near[i] = length
+        b.units[i] = quantise(
+            &white[row, 0], D, of.origin, of.above, <short *>(b.unsorted + <Py_ssize_t>i * P), 2 * P
+        )
+        b.row[i] = i
+    _sort(b.key, b.row, b.spare, b.n)
+    for t in range((b.n + TILE - 1) // TILE):
+        b.least[t] = b.key[b.row[t * TILE]]
+        _sort(b.near, b.row + t * TILE, b.spare, min(TILE, b.n - t * TILE))
+    for i in range(b.n):
+        row = b.row[i]
+        memcpy(
+            b.white + <Py_ssize_t>i * P, b.unsorted + <Py_ssize_t>row * P, P * sizeof(int)
+        )
         for j in range(n_first):
-            b.feature[<Py_ssize_t>j * b.stride + i] = x[j]
-        b.norm[i] = length
-        b.low[i] = _low(b.least[i])
+            b.feature[<Py_ssize_t>j * b.stride + i] = b.white[<Py_ssize_t>i * P + j]
+        b.low[i] = b.key[row]
+        b.scale[i] = b.units[row]
+        b.row[i] = b.first + row
         for j in range(L):
             b.component[i * L + j] = index[b.row[i], j]
-    by_component(b.component, b.n * L, K, b.stop, b.pair)
+    by_component(b.component, b.n * L, of.K, b.stop, b.pair)
     b.held = b.n
+
+
+cdef inline void let_go(const Bounds *of, Block *b, int g) noexcept nogil:
+    """Tiles whose rows no component from `g` on matters to: their weights have only risen since."""
+    while b.held > 0 and b.least[(b.held - 1) // TILE] > of.constant[of.order[g]]:
+        b.held = (b.held - 1) // TILE * TILE
 
 
 cdef inline void bound_group(
@@ -252,13 +252,12 @@ cdef inline void bound_group(
 
     Those that have the component already are left out, too.
     """
-    cdef int t = -TILE, i, k, c, count, n_columns = of.stages[0]
+    cdef int t = -TILE, i, k, c, count
     cdef int known[GROUP]  # where, among the pairs of rows and components, the next row is
-    cdef float room, by_length, twice = 2 * (1 + WIDER)
-    cdef float *partial = b.partial
-    cdef float *excess = b.excess
+    cdef float room, units, slack, twice = 2 * (1 + WIDER)
+    cdef float *most = b.most
     cdef const float *low
-    cdef const float *norm
+    cdef const float *scale
     for k in range(width):
         b.n_survivors[k] = 0
         c = of.order[g + k]
@@ -267,25 +266,23 @@ cdef inline void bound_group(
         t += TILE
         count = min(TILE, b.held - t)
         low = b.low + t
-        norm = b.norm + t
+        scale = b.scale + t
         for k in range(width):
             c = of.order[g + k]
-            lane_squares(
-                b.feature + t, b.stride, count, of.D,
-                of.factors + <Py_ssize_t>(g + k) * of.D * of.W, of.W, n_columns,
-                of.offset + <Py_ssize_t>(g + k) * of.W, partial,
-            )
-            _room(
-                of.constant[c], n_columns, of.size[g + k], of.offset_size[g + k],
-                &room, &by_length,
-            )
+            room = _room(of.constant[c])
+            slack = of.slack[(g + k) * of.n_stages]
             for i in range(count):
-                excess[i] = partial[i] + twice * low[i] - room - by_length * norm[i]
+                units = of.scale[g + k] * scale[i]
+                most[i] = (room - twice * low[i]) * (units * units) + slack
+            for i in range(count, TILE):
+                most[i] = -1
             while known[k] < b.stop[c] and b.pair[known[k]] // L < t + TILE:
-                excess[b.pair[known[k]] // L - t] = 1
+                most[b.pair[known[k]] // L - t] = -1
                 known[k] += 1
-            b.n_survivors[k] = keep_rows(
-                excess, partial, count, t, b.survivor + <Py_ssize_t>k * b.pitch,
+            b.n_survivors[k] = lane_survivors(
+                b.feature + t, b.stride, count, of.n_pairs,
+                of.factors + <Py_ssize_t>(g + k) * of.n_pairs * of.W, of.W, of.stages[0], of.above,
+                most, t, b.survivor + <Py_ssize_t>k * b.pitch,
                 b.total + <Py_ssize_t>k * b.pitch, b.n_survivors[k],
             )
 
@@ -293,34 +290,29 @@ cdef inline void bound_group(
 cdef inline void bound_further(const Bounds *of, Block *b, int g, int k) noexcept nogil:
     """Of the survivors of a component, those that more columns do not rule out either."""
     cdef int stage, begin, i, t, count, s = b.n_survivors[k]
-    cdef float length, room, by_length, twice = 2 * (1 + WIDER)
+    cdef float length, units, slack, twice = 2 * (1 + WIDER)
+    cdef float room = _room(of.constant[of.order[g + k]])
     cdef int *survivor = b.survivor + <Py_ssize_t>k * b.pitch
     cdef float *total = b.total + <Py_ssize_t>k * b.pitch
-    cdef float *partial = b.partial
-    cdef const float *low = b.low
-    cdef const float *norm = b.norm
-    cdef const float *factor = of.factors + <Py_ssize_t>(g + k) * of.D * of.W
-    cdef const float *offset = of.offset + <Py_ssize_t>(g + k) * of.W
+    cdef const int *factor = of.factors + <Py_ssize_t>(g + k) * of.n_pairs * of.W
     for stage in range(1, of.n_stages):
         if s == 0:
             break
         begin = of.stages[stage - 1]
-        row_squares(
-            b.white, survivor, s, of.D, factor + begin, of.W, of.stages[stage] - begin,
-            offset + begin, begin, partial,
+        pair_squares(
+            b.white, survivor, s, of.n_pairs, factor + begin, of.W, of.stages[stage] - begin,
+            of.above + begin, b.partial,
         )
-        _room(
-            of.constant[of.order[g + k]], of.stages[stage], of.size[g + k],
-            of.offset_size[g + k], &room, &by_length,
-        )
+        slack = of.slack[(g + k) * of.n_stages + stage]
         count = s
         s = 0
         for i in range(count):
             t = survivor[i]
-            length = total[i] + partial[i]
+            length = total[i] + b.partial[i]
+            units = of.scale[g + k] * b.scale[t]
             survivor[s] = t
             total[s] = length
-            s += length + twice * low[t] <= room + by_length * norm[t]
+            s += length <= (room - twice * b.low[t]) * (units * units) + slack
     b.n_survivors[k] = s
 
 
@@ -337,7 +329,7 @@ cdef inline void weigh_survivors(
     for i in range(n):
         b.where[i] = b.row[survivor[i]]
     row_squares(
-        &rows[0, 0], b.where, n, D, &factors[component, 0, 0], W, W, &offset[component, 0], 0,
+        &rows[0, 0], b.where, n, D, &factors[component, 0, 0], W, W, &offset[component, 0],
         squares,
     )
     for i in range(n):

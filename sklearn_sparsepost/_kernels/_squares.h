@@ -47,51 +47,6 @@
 #undef N_ROWS
 #undef MOST
 
-/* out[i] = sum over j of (sum over d of rows[d][i] columns[d, j] - offset[j])^2, with rows as lanes.
-
-   rows: (n_features, stride), 32 (n / 32) + 32 numbers at least of each feature; columns: upper
-   triangular, of which the first n_columns are used, a multiple of 4; out: as long as a row. */
-static void lane_squares(
-    const float *rows, int stride, int n, int n_features, const float *columns, int pitch,
-    int n_columns, const float *offset, float *out)
-{
-#if defined(__GNUC__)
-    const int width = VECTOR / sizeof(float);
-    for (int i = 0; i < n; i += 2 * width) {
-        lanes_f total[2] = {{0}};
-        for (int j = 0; j < n_columns; j += 4) {
-            int depth = j + 4 < n_features ? j + 4 : n_features;
-            lanes_f sum[4][2];
-            for (int c = 0; c < 4; c++)
-                for (int v = 0; v < 2; v++)
-                    sum[c][v] = (lanes_f){0} - offset[j + c];
-            for (int d = 0; d < depth; d++) {
-                const lanes_f *row = (const lanes_f *)(rows + (long long)d * stride + i);
-                const float *column = columns + (long long)d * pitch + j;
-                for (int c = 0; c < 4; c++)
-                    for (int v = 0; v < 2; v++)
-                        sum[c][v] += column[c] * row[v];
-            }
-            for (int c = 0; c < 4; c++)
-                for (int v = 0; v < 2; v++)
-                    total[v] += sum[c][v] * sum[c][v];
-        }
-        for (int v = 0; v < 2; v++)
-            *(lanes_f *)(out + i + v * width) = total[v];
-    }
-#else
-    for (int i = 0; i < n; i++)
-        out[i] = 0;
-    for (int j = 0; j < n_columns; j++)
-        for (int i = 0; i < n; i++) {
-            float sum = -offset[j];
-            for (int d = 0; d <= j && d < n_features; d++)
-                sum += rows[(long long)d * stride + i] * columns[(long long)d * pitch + j];
-            out[i] += sum * sum;
-        }
-#endif
-}
-
 #undef VECTOR
 #undef STEP
 
@@ -142,11 +97,10 @@ static inline __attribute__((always_inline)) void NAME(some_rows)(
 /* out[i] = sum over j of (rows[which[i]] . columns[:, j] - offset[j])^2.
 
    rows: (?, n_features); which: n row numbers, or NULL for the first n rows; columns: (n_features,
-   pitch), of which the first n_columns are used, a multiple of STEP, with zeros in columns[d, j]
-   for d > above + j. */
+   pitch), upper triangular, of which the first n_columns are used, a multiple of STEP. */
 static void NAME(row_squares)(
     const REAL *rows, const int *which, int n, int n_features, const REAL *columns, int pitch,
-    int n_columns, const REAL *offset, int above, REAL *out)
+    int n_columns, const REAL *offset, REAL *out)
 {
 #if defined(__GNUC__)
     for (int i = 0; i < n; i += N_ROWS) {
@@ -155,12 +109,15 @@ static void NAME(row_squares)(
         for (int r = 0; r < N_ROWS; r++) {
             int at = i + r < n ? i + r : n - 1;
             row[r] = rows + (long long)(which ? which[at] : at) * n_features;
+            if (which && i + r + N_ROWS < n) /* those that come next, which lie anywhere */
+                for (int d = 0; d < n_features; d += 64 / (int)sizeof(REAL))
+                    __builtin_prefetch(rows + (long long)which[i + r + N_ROWS] * n_features + d);
         }
         for (int j = 0, used; j < n_columns; j += used) {
             int left = (n_columns - j) / WIDTH;
             int V = left == MOST + 1 ? 2 : left < MOST ? left : MOST;
             used = V ? V * WIDTH : STEP;
-            int depth = above + j + used < n_features ? above + j + used : n_features;
+            int depth = j + used < n_features ? j + used : n_features;
             const REAL *from = columns + j;
             if (V == MOST)
                 NAME(some_rows)(row, from, pitch, offset + j, depth, MOST, 0, total);
@@ -183,7 +140,7 @@ static void NAME(row_squares)(
         const REAL *row = rows + (long long)(which ? which[i] : i) * n_features;
         REAL total = 0;
         for (int j = 0; j < n_columns; j++) {
-            int depth = above + j < n_features ? above + j + 1 : n_features;
+            int depth = j < n_features ? j + 1 : n_features;
             REAL sum = -offset[j];
             for (int d = 0; d < depth; d++)
                 sum += row[d] * columns[(long long)d * pitch + j];

@@ -12,9 +12,9 @@ from sklearn_sparsepost._run.threads import map_slices, single_blas
 # The search pays from so many components and features on, so many rows a feature between two
 # global steps, and this many times more components than are kept.
 LEAST_COMPONENTS, LEAST_FEATURES, LEAST_ROWS, LEAST_SHARE = 16, 16, 16, 4
-# The share of a factor's columns that has been looked at after each stage; the first ones also
-# serve to guess components to begin with.
-STAGES = (0.25, 0.5, 0.75, 1.0)
+# The share of a factor's columns that has been looked at after each stage, and of those that serve
+# to guess components to begin with.
+STAGES, GUESS = (0.5, 0.75, 1.0), 0.25
 
 # Rows of larger white coordinates could overflow in single precision.
 FAR = 1e12
@@ -66,14 +66,21 @@ class GaussianSearch:
         constant, n_features = self.constant, len(self.whitening)
         # By falling constants: what can be ruled out then comes last.
         order = np.argsort(-constant, kind="stable").astype(np.int32)
-        lanes, n_components = kernels.LANES, len(order)
-        factors = np.empty(self.factors.shape, np.float32)
+        n_components = len(order)
+        factors = np.empty((n_components, n_features, n_features), np.float32)
         offset, diagonal = np.empty((2, n_components, n_features))
         lengths = np.empty((n_components, 2))
         means = np.empty((0, n_features))
         if self._means is not None:
             means = (self._means @ self.whitening)[order]
+        # As large as means are, by and large.
+        origin = np.sqrt(n_features) * (self._means is not None)
         spread = self._scales[0] / self._scales
+        stages = _stages(n_features)
+        n_pairs = -(-(n_features + (origin > 0)) // 2)
+        white_factors = np.empty((n_components, n_pairs, stages[-1], 2), np.int16)
+        scale = np.empty(n_components, np.float32)
+        slack = np.empty((n_components, len(stages)), np.float32)
 
         def turn(held):
             matrices.turn_factors(
@@ -87,19 +94,28 @@ class GaussianSearch:
                 diagonal[held],
                 lengths[held],
             )
+            size = lengths[held, 0].copy()
+            if self._turning == np.float32:  # room for what is rounded where rows are turned
+                size = size + max(1.0, np.sqrt(n_features) / 4) * lengths[held, 1]
+            kernels.quantise_factors(
+                factors[held],
+                offset[held],
+                size,
+                origin,
+                stages,
+                white_factors[held],
+                scale[held],
+                slack[held],
+            )
 
         map_slices(turn, n_components)
-        stages = np.unique(-(-np.array(STAGES) * n_features // lanes)).astype(np.int32) * lanes
-        marginal = constant[order] - np.log(diagonal[:, stages[0] :]).sum(axis=1)
-        size = lengths[:, 0]
-        if self._turning == np.float32:  # room for what is rounded where rows are turned
-            size = size + max(1.0, np.sqrt(n_features) / 4) * lengths[:, 1]
+        marginal = constant[order] - np.log(diagonal[:, _n_guess(n_features) :]).sum(axis=1)
         return marginal.astype(np.float32), {
             "order": order,
-            "white_factors": factors,
-            "white_offset": padded(offset, np.float32),
-            "size": size.astype(np.float32),
-            "offset_size": np.abs(offset).max(axis=1).astype(np.float32),
+            "white_factors": white_factors,
+            "scale": scale,
+            "slack": slack,
+            "origin": origin,
             "stages": stages,
         }
 
@@ -182,9 +198,10 @@ class GaussianSearch:
         kernels.likely_components(
             white,
             arrays["white_factors"],
-            arrays["white_offset"],
+            arrays["scale"],
+            arrays["origin"],
             marginal,
-            arrays["stages"][0],
+            _n_guess(len(self.whitening)),
             index,
         )
         return arrays["order"][index]
@@ -197,3 +214,17 @@ def padded(columns, dtype):
     found[..., :n_columns] = columns
     found[..., n_columns:] = 0
     return found
+
+
+def _multiple(number, of):
+    return of * int(np.ceil(number / of))
+
+
+def _n_guess(n_features):
+    return _multiple(GUESS * n_features, kernels.LANES)
+
+
+def _stages(n_features):
+    first = _multiple(STAGES[0] * n_features, kernels.LANES)
+    later = [_multiple(share * n_features - first, kernels.LATER_LANES) for share in STAGES[1:]]
+    return np.unique([first, *(first + more for more in later)]).astype(np.int32)

@@ -1,0 +1,308 @@
+/* Sums of squared projections of rows onto columns in 16-bit integers: twice as many to a vector as
+   single precision has, and exact but for what was lost where rows and columns were rounded.
+
+   Two features of a row, or of a column, are the halves of one int, a pair. Whoever rounds them sees
+   to it that no projection reaches 2^31. The file includes itself once for each way to add products
+   of pairs: some processors have one instruction for what takes others two. */
+#ifndef ADD_PAIRS
+
+#if defined(__GNUC__) && defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+/* Bytes of a vector, and rows that share a load of columns. */
+#if defined(__AVX512BW__)
+#define VECTOR 64
+#define N_ROWS 8
+#elif defined(__AVX2__)
+#define VECTOR 32
+#define N_ROWS 4
+#else
+#define VECTOR 16
+#define N_ROWS 4
+#endif
+#define WIDTH ((int)(VECTOR / sizeof(int)))
+
+/* Columns whose sums stay in registers together, and after how many rows may be given up. */
+#define TOGETHER 4
+#define CHECK 8
+
+#if defined(__GNUC__)
+
+typedef int whole __attribute__((vector_size(VECTOR), aligned(sizeof(int)), may_alias));
+typedef float real __attribute__((vector_size(VECTOR), aligned(sizeof(float)), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE whole multiply_add(whole sum, whole row, whole column)
+{
+#if defined(__AVX512BW__)
+    return sum + (whole)_mm512_madd_epi16((__m512i)row, (__m512i)column);
+#elif defined(__AVX2__)
+    return sum + (whole)_mm256_madd_epi16((__m256i)row, (__m256i)column);
+#elif defined(__SSE2__)
+    return sum + (whole)_mm_madd_epi16((__m128i)row, (__m128i)column);
+#else
+    return sum + ((row << 16) >> 16) * ((column << 16) >> 16) + (row >> 16) * (column >> 16);
+#endif
+}
+
+/* Which lanes are at most so large, as bits. */
+INLINE unsigned at_most(real value, real most)
+{
+#if defined(__AVX512BW__)
+    return _mm512_cmp_ps_mask((__m512)value, (__m512)most, _CMP_LE_OQ);
+#elif defined(__AVX2__)
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)value, (__m256)most, _CMP_LE_OQ));
+#elif defined(__SSE2__)
+    return _mm_movemask_ps(_mm_cmple_ps((__m128)value, (__m128)most));
+#else
+    unsigned bits = 0;
+    for (int i = 0; i < WIDTH; i++)
+        bits |= (unsigned)(value[i] <= most[i]) << i;
+    return bits;
+#endif
+}
+
+/* Appends the lanes that `bits` names to two lists of `held`: their numbers, counted from `first`,
+   and their values. A vector after what the lists have then may be written, too. */
+INLINE int append(unsigned bits, int first, real value, int *number, float *kept, int held)
+{
+#if defined(__AVX512BW__)
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i numbers = _mm512_add_epi32(lane, _mm512_set1_epi32(first));
+    _mm512_storeu_si512(number + held, _mm512_maskz_compress_epi32((__mmask16)bits, numbers));
+    _mm512_storeu_ps(kept + held, _mm512_maskz_compress_ps((__mmask16)bits, (__m512)value));
+    return held + __builtin_popcount(bits);
+#else
+    for (; bits; bits &= bits - 1, held++) {
+        int i = __builtin_ctz(bits);
+        number[held] = first + i;
+        kept[held] = value[i];
+    }
+    return held;
+#endif
+}
+
+#if defined(__AVX512BW__)
+#define FUSED __attribute__((target("avx512vnni")))
+FUSED INLINE whole multiply_add_fused(whole sum, whole row, whole column)
+{
+    return (whole)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)row, (__m512i)column);
+}
+#endif
+
+#endif
+
+/* Pairs that so many features take, of those that there are. */
+static inline int pairs_of(int n_features, int n_pairs)
+{
+    int needed = (n_features + 1) / 2;
+    return needed < n_pairs ? needed : n_pairs;
+}
+
+#define NAME(name) name##_in_two
+#define TARGET
+#define ADD_PAIRS multiply_add
+#include "_quantised.h"
+#undef NAME
+#undef TARGET
+#undef ADD_PAIRS
+
+#if defined(FUSED)
+#define NAME(name) name##_in_one
+#define TARGET FUSED
+#define ADD_PAIRS multiply_add_fused
+#include "_quantised.h"
+#undef NAME
+#undef TARGET
+#undef ADD_PAIRS
+
+static int fused = 0;
+
+static inline int choose_fused(int wanted)
+{
+    return fused = wanted && __builtin_cpu_supports("avx512vnni");
+}
+#define CHOSEN(name) (fused ? name##_in_one : name##_in_two)
+#else
+static inline int choose_fused(int wanted)
+{
+    return 0;
+}
+#define CHOSEN(name) name##_in_two
+#endif
+
+/* Of n rows those whose sum over j of (sum over d of rows[d][i] columns[d, j])^2 is at most most[i]:
+   their numbers, counted from `first`, and sums are appended to two lists of `held`. Returns how
+   many the lists have then; a vector after that may be written, too.
+
+   rows: (n_pairs, stride), with room for 32 rows beyond the last; columns: (n_pairs, pitch), of
+   which the first n_columns are used, a multiple of CHECK, with zeros in columns[d, j] for features
+   beyond above + j; most: as long as a row of `rows`, negative where there is none. */
+static inline int lane_survivors(
+    const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch, int n_columns,
+    int above, const float *most, int first, int *number, float *kept, int held)
+{
+    return CHOSEN(lane_survivors)(
+        rows, stride, n, n_pairs, columns, pitch, n_columns, above, most, first, number, kept, held);
+}
+
+/* out[i] = sum over j of (rows[which[i]] . columns[:, j])^2, over pairs.
+
+   rows: (?, n_pairs); columns: (n_pairs, pitch), of which the first n_columns are used, a multiple
+   of 16, with zeros in columns[d, j] for features beyond above + j. */
+static inline void pair_squares(
+    const int *rows, const int *which, int n, int n_pairs, const int *columns, int pitch,
+    int n_columns, int above, float *out)
+{
+    CHOSEN(pair_squares)(rows, which, n, n_pairs, columns, pitch, n_columns, above, out);
+}
+
+#undef VECTOR
+#undef WIDTH
+#undef N_ROWS
+#undef INLINE
+#undef FUSED
+#undef CHOSEN
+
+#else
+
+#if defined(__GNUC__)
+
+/* Adds the squares of two vectors of rows' projections onto some columns, rows as lanes. */
+TARGET INLINE void NAME(add_columns)(
+    const int *rows, int stride, int n_pairs, const int *columns, int pitch, real *total)
+{
+    whole sum[TOGETHER][2] = {{{0}}};
+    for (int d = 0; d < n_pairs; d++) {
+        const whole *row = (const whole *)(rows + (long long)d * stride);
+        const int *column = columns + (long long)d * pitch;
+        for (int c = 0; c < TOGETHER; c++)
+            for (int v = 0; v < 2; v++)
+                sum[c][v] = ADD_PAIRS(sum[c][v], row[v], (whole){0} + column[c]);
+    }
+    for (int c = 0; c < TOGETHER; c++)
+        for (int v = 0; v < 2; v++) {
+            real length = __builtin_convertvector(sum[c][v], real);
+            total[v] += length * length;
+        }
+}
+
+/* The same of some rows and V vectors of columns, columns as lanes. V is a constant wherever this is
+   inlined. */
+TARGET INLINE void NAME(add_rows)(
+    const int *const *row, const int *columns, int pitch, int n_pairs, int V, real *total)
+{
+    whole sum[N_ROWS][2] = {{{0}}};
+    for (int d = 0; d < n_pairs; d++) {
+        const whole *column = (const whole *)(columns + (long long)d * pitch);
+        for (int r = 0; r < N_ROWS; r++)
+            for (int v = 0; v < V; v++)
+                sum[r][v] = ADD_PAIRS(sum[r][v], (whole){0} + row[r][d], column[v]);
+    }
+    for (int r = 0; r < N_ROWS; r++)
+        for (int v = 0; v < V; v++) {
+            real length = __builtin_convertvector(sum[r][v], real);
+            total[r] += length * length;
+        }
+}
+
+TARGET static int NAME(lane_survivors)(
+    const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch, int n_columns,
+    int above, const float *most, int first, int *number, float *kept, int held)
+{
+    for (int i = 0; i < n; i += 2 * WIDTH) {
+        real total[2] = {{0}}, limit[2];
+        unsigned stays[2];
+        for (int v = 0; v < 2; v++)
+            limit[v] = *(const real *)(most + i + v * WIDTH);
+        for (int j = 0; j < n_columns; j += CHECK) {
+            for (int c = j; c < j + CHECK; c += TOGETHER)
+                NAME(add_columns)(
+                    rows + i, stride, pairs_of(above + c + TOGETHER, n_pairs), columns + c, pitch,
+                    total);
+            for (int v = 0; v < 2; v++)
+                stays[v] = at_most(total[v], limit[v]);
+            if (!(stays[0] | stays[1]))
+                break;
+        }
+        if (stays[0] | stays[1])
+            for (int v = 0; v < 2; v++)
+                held = append(stays[v], first + i + v * WIDTH, total[v], number, kept, held);
+    }
+    return held;
+}
+
+TARGET static void NAME(pair_squares)(
+    const int *rows, const int *which, int n, int n_pairs, const int *columns, int pitch,
+    int n_columns, int above, float *out)
+{
+    for (int i = 0; i < n; i += N_ROWS) {
+        const int *row[N_ROWS];
+        real total[N_ROWS] = {{0}};
+        for (int r = 0; r < N_ROWS; r++)
+            row[r] = rows + (long long)which[i + r < n ? i + r : n - 1] * n_pairs;
+        for (int j = 0; j < n_columns; j += 2 * WIDTH) {
+            int V = n_columns - j > WIDTH ? 2 : 1;
+            int depth = pairs_of(above + j + V * WIDTH, n_pairs);
+            if (V == 2)
+                NAME(add_rows)(row, columns + j, pitch, depth, 2, total);
+            else
+                NAME(add_rows)(row, columns + j, pitch, depth, 1, total);
+        }
+        for (int r = 0; r < N_ROWS && i + r < n; r++) {
+            float sum = 0;
+            for (int v = 0; v < WIDTH; v++)
+                sum += total[r][v];
+            out[i + r] = sum;
+        }
+    }
+}
+
+#else
+
+static float NAME(square)(
+    const int *row, int step, int n_pairs, const int *columns, int pitch, int first, int n_columns,
+    int above)
+{
+    float total = 0;
+    for (int j = first; j < first + n_columns; j++) {
+        int depth = pairs_of(above + j + 1, n_pairs), sum = 0;
+        for (int d = 0; d < depth; d++) {
+            const short *x = (const short *)(row + (long long)d * step);
+            const short *c = (const short *)(columns + (long long)d * pitch + j);
+            sum += x[0] * c[0] + x[1] * c[1];
+        }
+        total += (float)sum * (float)sum;
+    }
+    return total;
+}
+
+static int NAME(lane_survivors)(
+    const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch, int n_columns,
+    int above, const float *most, int first, int *number, float *kept, int held)
+{
+    for (int i = 0; i < n; i++) {
+        float total = 0;
+        for (int j = 0; j < n_columns && total <= most[i]; j += CHECK)
+            total += NAME(square)(rows + i, stride, n_pairs, columns, pitch, j, CHECK, above);
+        number[held] = first + i;
+        kept[held] = total;
+        held += total <= most[i];
+    }
+    return held;
+}
+
+static void NAME(pair_squares)(
+    const int *rows, const int *which, int n, int n_pairs, const int *columns, int pitch,
+    int n_columns, int above, float *out)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = NAME(square)(
+            rows + (long long)which[i] * n_pairs, 1, n_pairs, columns, pitch, 0, n_columns, above);
+}
+
+#endif
+
+#endif
