@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax, xlogy
 
 from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._kernels import mixture as kernels
@@ -226,3 +227,17 @@ def test_likely_components(level, n_columns, origin):
         if i != 5:
             least = np.sort(density[i])[-level]
             assert (density[i, found] > least - 0.01 * (1 + abs(least))).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (5, 4), (3000, 3), (40, 100)])
+def test_normalise_and_entropies(dtype, shape):
+    rng = np.random.default_rng(0)
+    weight = (rng.normal(size=shape) * 30 - 1e4).astype(dtype)
+    weight[2:3, :1] -= 1e20  # what is left out counts nothing
+    resp, entropy = np.full(shape, np.nan), np.full(len(weight), np.nan)
+    kernels.normalise(weight, resp)
+    kernels.entropies(resp, entropy)
+    exact = weight.astype(np.float64)
+    np.testing.assert_allclose(resp, softmax(exact, axis=1), rtol=1e-12, atol=1e-280)
+    np.testing.assert_allclose(entropy, -xlogy(resp, resp).sum(axis=1), rtol=1e-12, atol=1e-14)
+    assert (entropy >= 0).all()

@@ -29,9 +29,13 @@ cdef extern from "_matrices.h" nogil:
     void multiply_left(const double *left, const lanes *matrix, int size, lanes *out)
     void triangulate(lanes *matrix, int size)
 
+cdef extern from "_prefetch.h" nogil:
+    void fetch_row(const void *row, Py_ssize_t n_bytes)
+
 cdef enum:
     LANES = 8  # what columns come in multiples of, the STEP of `_squares.h`
     LINE = 64  # bytes of a line of cache
+    AHEAD = 8  # rows, which lie anywhere, that are asked for before their turn
     MOST_TOGETHER = 128  # features of matrices that are worked on together
     WORK = 64  # of LAPACK's columns at a time
 
@@ -47,13 +51,26 @@ cdef inline int _rounded(int n, int step) noexcept nogil:
 
 # ---------------------------------------------------------------- sums
 
+cdef inline void _mirror(const double *upper, int D, Py_ssize_t pitch, double *out) noexcept nogil:
+    """A symmetric matrix of its upper triangle; a line of each lower row at a time."""
+    cdef int i, j, begin = 0
+    for i in range(D):
+        for j in range(i, D):
+            out[i * D + j] = upper[i * pitch + j]
+    while begin < D:
+        for i in range(begin + 1, D):
+            for j in range(begin, min(begin + LANES, i)):
+                out[i * D + j] = upper[j * pitch + i]
+        begin += LANES
+
+
 def scatter(
     const floating[:, ::1] rows,  # IN
     const int[::1] ptr,  # IN
     const int[::1] which,  # IN
     const double[::1] share,  # IN
-    double[:, :, ::1] second,  # IN/OUT
-    double[:, ::1] first,  # IN/OUT
+    double[:, :, ::1] second,  # OUT
+    double[:, ::1] first,  # OUT
     int block=64,  # IN
 ):
     """Weighted sums of x and x x^T of each component's rows x, in double precision.
@@ -69,9 +86,9 @@ def scatter(
     share : ndarray of shape (n_pairs,)
         What each row counts in the component, not negative.
     second : ndarray of shape (K, D, D)
-        Sums of x x^T are added to; symmetric.
+        Overwritten by the sums of x x^T.
     first : ndarray of shape (K, D) or (0, D)
-        Sums of x are added to, if they are wanted.
+        Overwritten by the sums of x, if they are wanted.
     block : int, default=64
         Rows that are copied together.
     """
@@ -85,14 +102,16 @@ def scatter(
     cdef double *total = scaled + block * pitch
     with nogil:
         for k in range(K):
-            if ptr[k] == ptr[k + 1]:
-                continue
             memset(total, 0, pitch * pitch * sizeof(double))
+            if wants_first:
+                memset(&first[k, 0], 0, D * sizeof(double))
             begin = ptr[k] - block
             while begin + block < ptr[k + 1]:
                 begin += block
                 n = min(block, ptr[k + 1] - begin)
                 for i in range(n):
+                    if begin + i + AHEAD < ptr[K]:
+                        fetch_row(&rows[which[begin + i + AHEAD], 0], D * sizeof(floating))
                     root = sqrt(share[begin + i])
                     row = &rows[which[begin + i], 0]
                     for j in range(D):
@@ -101,11 +120,7 @@ def scatter(
                         for j in range(D):
                             first[k, j] += share[begin + i] * row[j]
                 add_products(scaled, n, <int>pitch, total)
-            for i in range(D):
-                for j in range(i):
-                    second[k, i, j] = second[k, j, i]
-                for j in range(i, D):
-                    second[k, i, j] += total[i * pitch + j]
+            _mirror(total, D, pitch, &second[k, 0, 0])
 
 
 # ---------------------------------------------------------------- factors

@@ -3,10 +3,12 @@
 * `products`, `all_weights`: of all components, the same bits for a row whatever rows are beside it;
 * `best_weights`: the L best of all by bounds, as told in `_mixture_search.pxd`;
 * `quantise_factors`: what the bounds are computed from;
-* `likely_components`, `candidate_weights`: components to begin with, and the L best of a few.
+* `likely_components`, `candidate_weights`: components to begin with, and the L best of a few;
+* `normalise`, `entropies`: responsibilities from weights, and what they leave open.
 """
 from libc.math cimport fabs, lrint, sqrt
 
+from sklearn_sparsepost._kernels._math cimport exp_nonpos, log_pos
 from sklearn_sparsepost._kernels._mixture_search cimport (
     GROUP, ROUNDING, TILE, WIDER, Block, Bounds, bound_further, bound_group, by_component, lay_out,
     let_go, sort_rows, weigh_first, weigh_survivors,
@@ -39,6 +41,8 @@ LANES = 8
 LATER_LANES = 16
 # Below every log weight, and above every sum of squares.
 cdef float NO_WEIGHT = -3e38, NO_BOUND = 3e38
+# Of smaller shares the logarithm does not matter.
+cdef double LEAST_SHARE = 1e-300
 
 
 def products(
@@ -452,3 +456,74 @@ def candidate_weights(
                         index[row, slot] = k
                 begin = stop[k]
     return n_exact
+
+
+def normalise(
+    const floating[:, ::1] weight,  # IN
+    double[:, ::1] resp,  # OUT
+):
+    """Responsibilities from log weights: numbers not negative, whose rows sum to 1.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_rows, L)
+        Log weights, finite.
+    resp : ndarray of shape (n_rows, L)
+        Overwritten.
+    """
+    cdef int L = <int>weight.shape[1], j
+    cdef Py_ssize_t n = weight.shape[0], i
+    cdef double most, total
+    if n == 0:
+        return
+    cdef double *flat = &resp[0, 0]
+    with nogil:
+        for i in range(n):
+            most = weight[i, 0]
+            for j in range(1, L):
+                most = max(most, weight[i, j])
+            for j in range(L):
+                resp[i, j] = weight[i, j] - most
+        for i in range(n * L):
+            flat[i] = exp_nonpos(flat[i])
+        for i in range(n):
+            total = 0
+            for j in range(L):
+                total += resp[i, j]
+            for j in range(L):
+                resp[i, j] /= total
+
+
+def entropies(
+    const double[:, ::1] resp,  # IN
+    double[::1] out,  # OUT
+    int block=1024,  # IN
+):
+    """Minus the sum over a row of r log r.
+
+    Parameters
+    ----------
+    resp : ndarray of shape (n_rows, L)
+        Responsibilities, not negative.
+    out : ndarray of shape (n_rows,)
+        Overwritten.
+    block : int, default=1024
+        Rows at a time.
+    """
+    cdef int L = <int>resp.shape[1], j
+    cdef Py_ssize_t n = resp.shape[0], first = -block, count, i
+    cdef double[:, ::1] term = np.empty((min(block, n), L))
+    cdef const double *flat
+    cdef double *to
+    with nogil:
+        while first + block < n:
+            first += block
+            count = min(block, n - first)
+            flat = &resp[first, 0]
+            to = &term[0, 0]
+            for i in range(count * L):
+                to[i] = flat[i] * log_pos(max(flat[i], LEAST_SHARE))
+            for i in range(count):
+                out[first + i] = 0
+                for j in range(L):
+                    out[first + i] -= term[i, j]

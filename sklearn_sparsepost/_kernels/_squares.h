@@ -5,6 +5,8 @@
    The file includes itself once for each type. */
 #ifndef REAL
 
+#include "_prefetch.h"
+
 #define PASTE(x, y) x##y
 #define PASTE2(x, y) PASTE(x, y)
 #define NAME(x) PASTE2(x, SUFFIX)
@@ -109,9 +111,10 @@ static void NAME(row_squares)(
         for (int r = 0; r < N_ROWS; r++) {
             int at = i + r < n ? i + r : n - 1;
             row[r] = rows + (long long)(which ? which[at] : at) * n_features;
-            if (which && i + r + N_ROWS < n) /* those that come next, which lie anywhere */
-                for (int d = 0; d < n_features; d += 64 / (int)sizeof(REAL))
-                    __builtin_prefetch(rows + (long long)which[i + r + N_ROWS] * n_features + d);
+            if (which && i + r + N_ROWS < n)
+                fetch_row(
+                    rows + (long long)which[i + r + N_ROWS] * n_features,
+                    n_features * sizeof(REAL));
         }
         for (int j = 0, used; j < n_columns; j += used) {
             int left = (n_columns - j) / WIDTH;

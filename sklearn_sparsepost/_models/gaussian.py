@@ -313,8 +313,8 @@ class FullGaussian(_MatrixGaussian):
         """Sums over rows, in double, component by component."""
         by_component = resp.T.tocsr()
         n_components, D = by_component.shape[0], self.n_features
-        second = np.zeros((n_components, D, D))
-        first = np.zeros((0 if self.assume_centered else n_components, D))
+        second = np.empty((n_components, D, D))
+        first = np.empty((0 if self.assume_centered else n_components, D))
         matrices.scatter(
             np.ascontiguousarray(rows),
             by_component.indptr.astype(np.int32, copy=False),

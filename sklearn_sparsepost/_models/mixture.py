@@ -4,8 +4,8 @@ from copy import copy
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import xlogy
 
+from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._models.contract import Globals, Model
 from sklearn_sparsepost._models.observation import Observation
 from sklearn_sparsepost._models.tracking import Change, Tracked, Users, entropy_losses
@@ -319,12 +319,14 @@ def summarise(globals_, rows, index, resp, weight=None, n_components=None):
     K = len(globals_.log_weights) if n_components is None else n_components
     weight = np.ones(n_rows) if weight is None else weight
     base = observation.log_base(rows)
+    entropy = np.empty(n_rows)
+    kernels.entropies(resp, entropy)
     share = as_csr(index, resp * weight[:, None], K)
     count = np.bincount(share.indices, share.data, minlength=K)
     scalars = {
         "n_samples": float(n_rows),
         "total_weight": float(weight.sum()),
-        "entropy": float(-(weight @ xlogy(resp, resp).sum(axis=1))),
+        "entropy": float(weight @ entropy),
         "base": 0.0 if base is None else float(weight @ base),
     }
     arrays = {"count": count, **observation.summarise(rows, share)}
@@ -375,11 +377,9 @@ def _removal(target, globals_, rows, index, resp, weight):
 
 
 def _normalised(weight):
-    """Responsibilities from log weights: rows of positive numbers that sum to 1."""
-    resp = weight.astype(np.float64)
-    resp -= resp.max(axis=1, keepdims=True)
-    np.exp(resp, out=resp)
-    resp /= resp.sum(axis=1, keepdims=True)
+    """Responsibilities from log weights."""
+    resp = np.empty(weight.shape)
+    kernels.normalise(np.ascontiguousarray(weight), resp)
     return resp
 
 

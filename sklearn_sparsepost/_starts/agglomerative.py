@@ -303,7 +303,7 @@ class _Moments:
 
     def _matrices(self, labels, count, means):
         """Scatter matrices of clusters along the first axes."""
-        second = np.zeros((len(count), self.n_axes, self.n_axes))
+        second = np.empty((len(count), self.n_axes, self.n_axes))
         if self.n_axes:
             # Short numbers are sorted by their digits.
             order = labels.astype(np.min_scalar_type(len(count))).argsort(kind="stable")
