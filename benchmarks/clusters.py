@@ -105,6 +105,7 @@ def cluster(
     seed=0,
     threads=1,
     counts=False,
+    profiled=False,
 ):
     """Seconds of passes over data on worker processes, or on threads of this process.
 
@@ -128,6 +129,8 @@ def cluster(
         Threads of this process, and of each worker.
     counts : bool, default=False
         Whether to count bytes, instead of seconds.
+    profiled : bool, default=False
+        Whether Dask's profiler samples the workers' threads, as it does unless it is told not to.
 
     Returns
     -------
@@ -149,11 +152,13 @@ def cluster(
     if not n_workers:
         model.fit(X)
         return _result(model, ends, {})
+    import dask
     import dask.array as da
     import distributed
 
     given = {"n_workers": n_workers, "threads_per_worker": threads, "processes": True}
     with (
+        dask.config.set({"distributed.worker.profile.enabled": profiled}),
         distributed.LocalCluster(**given, dashboard_address=":0") as held,
         distributed.Client(held) as client,
     ):

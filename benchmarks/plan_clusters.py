@@ -10,7 +10,10 @@ def on_clusters(quick=False):
     words, topics = ("kos", 20) if quick else ("arxiv300k", 500)
     for method in ("memoized", "batch"):
         spec = {"corpus": words, "n_topics": topics, "options": {"learning_method": method}}
-        _on_workers(found, f"cluster/{words}-{topics}/{method}", spec)
+        name = f"cluster/{words}-{topics}/{method}"
+        _on_workers(found, name, spec)
+        profiled = {"kind": "cluster", "n_workers": 2, "profiled": True}
+        found.append((f"{name}, 2 workers, profiled", {**spec, **profiled}))
     spec = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
     if quick:
         spec["n_samples"] = 2000
