@@ -115,10 +115,13 @@ COMPARED = {
                 for seed in range(5))
             / sum(value(f"mixture-start/{d}/agglomerative {seed}", "seconds") for seed in range(5))
             for d in REAL) < 1 / 20""",
-    "were turning, weighing and statistics twice as fast, a pass would not be 1.3 times": """
-        (1 - 1 / 1.3) * sum(value(PARTS, "seconds", n)
-                            for n in ("axes", "search", "statistics", "components"))
-        > sum(value(PARTS, "seconds", n) for n in ("axes", "weights", "statistics")) / 2""",
+    "single precision gains mixtures of 200 components little": """
+        1 < each("mixture/bsds500-200/L=4 float64")
+        / each("mixture/bsds500-200/L=4 float32") < 1.3""",
+    "Dask's profiler takes its time from the fit": """
+        min(ratio(f"cluster/arxiv300k-500/{m}, 2 workers, profiled",
+                  f"cluster/arxiv300k-500/{m}, 2 workers")
+            for m in ("batch", "memoized")) > 1.05""",
     "a second thread helps SparseHDP nearly as much as SparseLDA": """
         0.9 < (seconds(f"{HDP}/1") / seconds(f"{HDP}/2"))
         / (seconds(f"{HDP}/LDA, 1") / seconds(f"{HDP}/LDA, 2")) < 1""",
@@ -136,7 +139,6 @@ REAL = (
     "bits-30",
     "kos-20",
 )
-PARTS = "mixture-parts/bsds500-200/float64"
 HDP = "hdp threads/newsgroups20-200"
 STARTS = ("k-means++", "kmeans", "random_from_data", "random")
 
@@ -144,5 +146,5 @@ STARTS = ("k-means++", "kmeans", "random_from_data", "random")
 @pytest.mark.parametrize("said", COMPARED)
 def test_what_pages_say_in_words_holds(said, results):
     names = {name: getattr(results, name) for name in dir(results) if name[0] != "_"}
-    groups = {"SMALL": SMALL, "REAL": REAL, "STARTS": STARTS, "HDP": HDP, "PARTS": PARTS}
+    groups = {"SMALL": SMALL, "REAL": REAL, "STARTS": STARTS, "HDP": HDP}
     assert eval(f"({COMPARED[said]})", {**names, **groups})
