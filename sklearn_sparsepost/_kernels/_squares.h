@@ -31,6 +31,16 @@
 /* Columns come in multiples of this. */
 #define STEP 8
 
+/* Asks for the next rows of a list of n; apart, or it would change how their products are compiled. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static void fetch_rows(const void *rows, const int *which, int n, int n_bytes)
+{
+    for (int r = 0; r < N_ROWS && r < n; r++)
+        fetch_row((const char *)rows + (long long)which[r] * n_bytes, n_bytes);
+}
+
 #define REAL float
 #define SUFFIX _f
 #include "_squares.h"
@@ -106,15 +116,13 @@ static void NAME(row_squares)(
 {
 #if defined(__GNUC__)
     for (int i = 0; i < n; i += N_ROWS) {
+        if (which)
+            fetch_rows(rows, which + i + N_ROWS, n - i - N_ROWS, n_features * sizeof(REAL));
         const REAL *row[N_ROWS];
         NAME(lanes) total[N_ROWS] = {{0}};
         for (int r = 0; r < N_ROWS; r++) {
             int at = i + r < n ? i + r : n - 1;
             row[r] = rows + (long long)(which ? which[at] : at) * n_features;
-            if (which && i + r + N_ROWS < n)
-                fetch_row(
-                    rows + (long long)which[i + r + N_ROWS] * n_features,
-                    n_features * sizeof(REAL));
         }
         for (int j = 0, used; j < n_columns; j += used) {
             int left = (n_columns - j) / WIDTH;
