@@ -126,8 +126,9 @@ def _seconds(fits, table):
             rows.append([*row, f"{worker / workers:.2f}", f"{100 * (workers / two - 1):.0f} %"])
     note = (
         "Seconds of a pass, the first left out: the same rows as one array on threads of this "
-        "process, and in eight blocks on worker processes of one thread. Gain is one worker's time "
-        "over that of two, overhead what two workers need beyond two threads."
+        "process, and in eight blocks, if nothing else is said, on worker processes of one thread. "
+        "Gain is one worker's time over that of two, overhead what two workers need beyond two "
+        "threads."
     )
     header = ["data, components, learning", *labels, "gain", "overhead"]
     return [table("A Dask array on worker processes", note, header, rows)] * bool(rows)

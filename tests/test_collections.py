@@ -3,8 +3,10 @@
 import os
 import pickle
 import signal
+import threading
 from collections import deque
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -134,6 +136,34 @@ def test_blocks_stay_on_the_workers_that_hold_them(process_cluster):
 
 def _n_rows(chunk, globals_, key):
     return chunk.n_rows
+
+
+def test_blocks_are_checked_where_they_are(process_cluster):
+    rows = np.zeros((2000, 1000))  # which nobody would send for nothing
+    workers = 2 * list(process_cluster.scheduler_info()["workers"])
+    blocks = [process_cluster.scatter(rows + n, workers=[w]) for n, w in enumerate(workers)]
+    X = da.concatenate([da.from_delayed(part, rows.shape, dtype=float) for part in blocks])
+    with process_cluster.as_current():
+        held = blocks_of(X, np.ascontiguousarray)
+    holders = process_cluster.who_has(held.parts)
+    assert [holders[part.key][0] for part in held.parts] == workers
+
+
+def test_blocks_of_this_process_are_visited_in_threads():
+    X = blocked(COUNTS, COUNT_CUTS)
+    corpus = corpus_of(blocks_of(X, lambda block: block), np.float64, n_jobs=2)
+    first, second, *_ = corpus.plan()
+    both = threading.Barrier(2, timeout=60)  # which one thread alone does not pass
+    step = partial(_meeting, both, {first[0][0], second[0][0]})
+    [(n_rows, kept)] = corpus.visit(step, None, total=lambda parts, apart=False: sum(parts))
+    assert n_rows == 60
+    assert kept == [runs[0][0] for runs in corpus.plan()]
+
+
+def _meeting(both, who, chunk, globals_, key):
+    if chunk.numbers[0] in who:
+        both.wait()
+    return chunk.n_rows, chunk.numbers[0]
 
 
 def test_weights_and_streams(process_cluster):

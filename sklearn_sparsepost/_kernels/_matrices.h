@@ -195,21 +195,46 @@ static void multiply_left(const double *left, const lanes *matrix, int size, lan
         }
 }
 
-/* Reflects n rows, at most N_ROWS, along `axis`, of which the first `length` numbers matter. */
+/* Takes off n rows, at most 4, what BLOCK reflections change them by, one after the other.
+
+   axes: (length, BLOCK), the last one first reflected along; products: those of two axes each;
+   scale: of the axes. So many at a time that rows are read twice for all of them. */
 ALWAYS void reflect(
-    lanes *rows, int n, int size, const lanes *axis, int length, lanes scale)
+    lanes *rows, int n, int size, const lanes *axes, int length,
+    lanes products[BLOCK][BLOCK], const lanes *scale)
 {
-    lanes sum[N_ROWS];
+    lanes along[4][BLOCK];
     for (int r = 0; r < n; r++)
-        sum[r] = alike(0);
+        for (int a = 0; a < BLOCK; a++)
+            along[r][a] = alike(0);
     for (int c = 0; c < length; c++)
         for (int r = 0; r < n; r++)
-            sum[r] += rows[(long long)r * size + c] * axis[c];
+            for (int a = 0; a < BLOCK; a++)
+                along[r][a] += rows[(long long)r * size + c] * axes[c * BLOCK + a];
     for (int r = 0; r < n; r++)
-        sum[r] *= scale;
+        for (int a = BLOCK - 1; a >= 0; a--) {
+            for (int b = a + 1; b < BLOCK; b++)
+                along[r][a] -= along[r][b] * products[a][b];
+            along[r][a] *= scale[a];
+        }
     for (int c = 0; c < length; c++)
-        for (int r = 0; r < n; r++)
-            rows[(long long)r * size + c] -= sum[r] * axis[c];
+        for (int r = 0; r < n; r++) {
+            lanes changed = rows[(long long)r * size + c];
+            for (int a = 0; a < BLOCK; a++)
+                changed -= along[r][a] * axes[c * BLOCK + a];
+            rows[(long long)r * size + c] = changed;
+        }
+}
+
+/* The same of one row and one axis. */
+static void reflect_one(lanes *row, const lanes *axis, int length, lanes scale)
+{
+    lanes along = alike(0);
+    for (int c = 0; c < length; c++)
+        along += row[c] * axis[c];
+    along *= scale;
+    for (int c = 0; c < length; c++)
+        row[c] -= along * axis[c];
 }
 
 /* Makes of a row of i + 1 numbers the axis of the reflection that leaves its last alone. */
@@ -230,34 +255,37 @@ static void find_axis(lanes *axis, int i, lanes *end, lanes *scale)
 /* The upper triangular U with U U^T = matrix matrix^T, in its place: Householder's reflections of
    the columns, from the last row to the first; signs of columns are any.
 
-   Some reflections are made together of rows that stay in cache.
-   matrix: (size, size) of lanes, size a multiple of BLOCK. */
-static void triangulate(lanes *matrix, int size)
+   BLOCK of them are made together, of some rows at a time.
+   matrix: (size, size) of lanes, size a multiple of BLOCK; axes: scratch, (size, BLOCK). */
+static void triangulate(lanes *matrix, int size, lanes *axes)
 {
     for (int first = size - BLOCK; first >= 0; first -= BLOCK) {
-        lanes end[BLOCK], scale[BLOCK];
-        lanes *const axes = matrix + (long long)first * size;
+        const int length = first + BLOCK;
+        lanes end[BLOCK], scale[BLOCK], products[BLOCK][BLOCK];
+        lanes *const own = matrix + (long long)first * size;
         for (int a = BLOCK - 1; a >= 0; a--) {
-            lanes *axis = axes + (long long)a * size;
+            lanes *axis = own + (long long)a * size;
             find_axis(axis, first + a, end + a, scale + a);
             for (int b = 0; b < a; b++)
-                reflect(axes + (long long)b * size, 1, size, axis, first + a + 1, scale[a]);
+                reflect_one(own + (long long)b * size, axis, first + a + 1, scale[a]);
+            for (int c = 0; c < length; c++)
+                axes[c * BLOCK + a] = c <= first + a ? axis[c] : alike(0);
         }
-        for (int r = 0, n; r < first; r += n) {
-            lanes *rows = matrix + (long long)r * size;
-            n = r + N_ROWS <= first ? N_ROWS : BLOCK;
-            for (int a = BLOCK - 1; a >= 0; a--) {
-                const lanes *axis = axes + (long long)a * size;
-                if (n == N_ROWS)
-                    reflect(rows, N_ROWS, size, axis, first + a + 1, scale[a]);
-                else
-                    reflect(rows, BLOCK, size, axis, first + a + 1, scale[a]);
+        for (int a = 0; a < BLOCK; a++)
+            for (int b = a + 1; b < BLOCK; b++) {
+                products[a][b] = alike(0);
+                for (int c = 0; c <= first + a; c++)
+                    products[a][b] += axes[c * BLOCK + a] * axes[c * BLOCK + b];
             }
-        }
+        for (int r = 0; r < first; r += 4)
+            if (r + 4 <= first)
+                reflect(matrix + (long long)r * size, 4, size, axes, length, products, scale);
+            else
+                reflect(matrix + (long long)r * size, BLOCK, size, axes, length, products, scale);
         for (int a = 0; a < BLOCK; a++) {
             for (int c = 0; c < first + a; c++)
-                axes[(long long)a * size + c] = alike(0);
-            axes[(long long)a * size + first + a] = end[a];
+                own[(long long)a * size + c] = alike(0);
+            own[(long long)a * size + first + a] = end[a];
         }
     }
 }

@@ -27,7 +27,7 @@ cdef extern from "_matrices.h" nogil:
     int cholesky(lanes *matrix, int size)
     void invert_triangle(lanes *matrix, int size)
     void multiply_left(const double *left, const lanes *matrix, int size, lanes *out)
-    void triangulate(lanes *matrix, int size)
+    void triangulate(lanes *matrix, int size, lanes *axes)
 
 cdef extern from "_prefetch.h" nogil:
     void fetch_row(const void *row, Py_ssize_t n_bytes)
@@ -226,10 +226,12 @@ def turn_factors(
         width, size = 1, D
     cdef double[:, ::1] left = np.zeros((size, size))
     cdef double[:, :, ::1] squares = np.empty((width, 2, D))
-    cdef double[::1] memory = np.zeros(2 * size * size * width + LINE), work = np.empty(room)
-    cdef double[::1] scalars = np.empty(D)
+    cdef int n_axes = matrix_step()
+    cdef double[::1] memory = np.zeros((2 * size + n_axes) * size * width + LINE)
+    cdef double[::1] work = np.empty(room), scalars = np.empty(D)
     cdef double *held = _aligned(&memory[0])
     cdef double *product = held + size * size * width
+    cdef double *axes = product + size * size * width
     with nogil:
         for i in range(D):
             for j in range(D):
@@ -244,7 +246,7 @@ def turn_factors(
                         held[(i * size + j) * width + lane] = factors[at, i, j]
             if together:
                 multiply_left(&left[0, 0], <lanes *>held, <int>size, <lanes *>product)
-                triangulate(<lanes *>product, <int>size)
+                triangulate(<lanes *>product, <int>size, <lanes *>axes)
             else:
                 # What is transposed in LAPACK's order: F^T T^T = Q U^T.
                 for i in range(D):

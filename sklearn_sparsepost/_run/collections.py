@@ -10,6 +10,8 @@ import sys
 from collections import deque
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -88,13 +90,13 @@ def blocks_of(X, check):
     with _told_of_lost_cluster():
         client = _client_of(X)
         if client is None:
-            found = [_checked(block, check) for block in dask.compute(*delayed)]
-            parts, notes = [part for part, _ in found], [note for _, note in found]
+            parts = [_checked(block, check) for block in dask.compute(*delayed)]
+            notes = [_note(part) for part in parts]
         else:
             given = client.compute(delayed)
-            pairs = [client.submit(_checked, part, check, pure=False) for part in given]
-            parts = [client.submit(_item, pair, 0, pure=False) for pair in pairs]
-            notes = client.gather([client.submit(_item, pair, 1, pure=False) for pair in pairs])
+            # Each by one task, which has what it needs where the block is, and so stays there.
+            parts = [client.submit(_checked, part, check, pure=False) for part in given]
+            notes = client.gather(client.map(_note, parts, pure=False))
     _raise_first(notes)
     return Blocks(parts, notes, client, X)
 
@@ -127,17 +129,23 @@ def _told_of_lost_cluster(where=lambda: "blocks"):
         ) from error
 
 
-def _item(pair, place):
-    return pair[place]
+def _rows_of(block, rows):
+    return block[rows]
+
+
+class _Refused(NamedTuple):
+    """A block in which something is wrong."""
+
+    n_rows: int
+    error: str
 
 
 def _checked(block, check):
-    """A block as it is held, and a note: its shape and type, what is stored, or what is wrong."""
+    """A block as it is held, or what is wrong."""
     try:
-        block = check(block)
+        return check(block)
     except ValueError as error:
-        return None, {"n_rows": block.shape[0], "error": str(error)}
-    return block, _note(block)
+        return _Refused(block.shape[0], str(error))
 
 
 def _trial(block, check):
@@ -150,7 +158,9 @@ def _trial(block, check):
 
 
 def _note(block):
-    """What the client knows of a block."""
+    """What the client knows of a block: its shape and type, what is stored, or what is wrong."""
+    if isinstance(block, _Refused):
+        return block._asdict()
     sparse = sp.issparse(block)
     stored = block.data if sparse else block
     return {
@@ -228,10 +238,10 @@ class Blocks:
             for first, last, edge in zip(cuts[:-1], cuts[1:], self.edges[:-1], strict=True)
         ]
         if self.client is None:
-            parts = [_item(part, own) for part, own in zip(self.parts, held, strict=True)]
+            parts = [_rows_of(part, own) for part, own in zip(self.parts, held, strict=True)]
             return Blocks(parts, [_note(part) for part in parts], None, self.given)
         with _told_of_lost_cluster():
-            parts = self.client.map(_item, self.parts, held, pure=False)
+            parts = self.client.map(_rows_of, self.parts, held, pure=False)
             notes = self.client.gather(self.client.map(_note, parts, pure=False))
         return Blocks(parts, notes, self.client, self.given)
 
@@ -351,13 +361,20 @@ def _step_on(part, shared, step, first, read, key, start):
 
 def _visit_on(part, shared, step, total, first, reads, key, starts):
     """Make a step on the chunks of a block: their sum, and what is kept of each."""
+    pairs = zip(reads, starts, strict=True)
+    made = (_step_on(part, shared, step, first, read, key, start) for read, start in pairs)
+    return _visited(made, total)
+
+
+def _visited(made, total):
+    """The sum of what was found of some chunks, and what is kept of each."""
     kept = []
 
     def results():
-        for read, start in zip(reads, starts, strict=True):
-            stats, local = _step_on(part, shared, step, first, read, key, start)
+        for stats, local in made:
             kept.append(local)
             yield stats
+            del stats, local  # or they would be held beside the next
 
     return total(results()), kept
 
@@ -449,11 +466,16 @@ class BlockCorpus(Corpus):
         for runs, start in zip(chunks, starts, strict=True):
             [(block, own)] = runs_by_block(runs, self.edges).items()
             held.setdefault(block, []).append((self._what(block, own), start))
+        join = partial(_join_visits, total)
+        if self.X.client is None:
+            made = super().map(step, globals_, key, chunks=chunks, starts=starts)
+            visits = (_visited(islice(made, len(own)), total) for own in held.values())
+            yield in_tree(visits, join)
+            return
         tasks = []
         for block, found in held.items():
             reads, own = zip(*found, strict=True)
             tasks.append((block, (step, total, int(self.edges[block]), reads, key, own)))
-        join = partial(_join_visits, total)
         is_batch = sum(stop - start for runs in chunks for start, stop in runs) < self.n_samples
         yield self.X.total(_visit_on, tasks, globals_, join, often=is_batch, source=source)
 
