@@ -5,31 +5,19 @@
    were alone, so that no bit depends on which matrices are together. */
 #include <math.h>
 
-/* Bytes of a vector, and how many rows and columns of a matrix are worked on together, so that
-   their entries stay in registers. */
-#if defined(__AVX512F__)
-#define VECTOR 64
-#define N_ROWS 8
-#define BLOCK 4
-#elif defined(__AVX__)
-#define VECTOR 32
-#define N_ROWS 4
-#define BLOCK 2
-#else
-#define VECTOR 16
-#define N_ROWS 4
-#define BLOCK 2
-#endif
+#include "_vectors.h"
+
+/* How many rows and columns of a matrix are worked on together, so that their entries stay in
+   registers. */
+#define BLOCK (VECTOR == 64 ? 4 : 2)
 #if defined(__GNUC__)
 #define WIDTH ((int)(VECTOR / sizeof(double)))
 typedef double lanes __attribute__((vector_size(VECTOR), aligned(sizeof(double)), may_alias));
 #define LANE(v, l) ((v)[l])
-#define ALWAYS static inline __attribute__((always_inline))
 #else
 #define WIDTH 1
 typedef double lanes;
 #define LANE(v, l) (v)
-#define ALWAYS static inline
 #endif
 
 /* How many matrices are worked on together, and what their numbers of rows are rounded up to. */
@@ -39,7 +27,7 @@ static inline int matrix_step(void) { return BLOCK; }
 /* ---------------------------------------------------------------- sums of products */
 
 /* V is a constant wherever this is inlined. */
-ALWAYS void some_columns(
+INLINE void some_columns(
     const double *rows, int n, int pitch, int i, int j, int V, double *out)
 {
     lanes sum[N_ROWS][3];
@@ -199,7 +187,7 @@ static void multiply_left(const double *left, const lanes *matrix, int size, lan
 
    axes: (length, BLOCK), the last one first reflected along; products: those of two axes each;
    scale: of the axes. So many at a time that rows are read twice for all of them. */
-ALWAYS void reflect(
+INLINE void reflect(
     lanes *rows, int n, int size, const lanes *axes, int length,
     lanes products[BLOCK][BLOCK], const lanes *scale)
 {
@@ -290,8 +278,5 @@ static void triangulate(lanes *matrix, int size, lanes *axes)
     }
 }
 
-#undef VECTOR
-#undef N_ROWS
 #undef BLOCK
 #undef LANE
-#undef ALWAYS

@@ -5,21 +5,11 @@
    once for each type. */
 #ifndef REAL
 
+#include "_vectors.h"
+
 #define PASTE(x, y) x##y
 #define PASTE2(x, y) PASTE(x, y)
 #define NAME(x) PASTE2(x, SUFFIX)
-
-/* Bytes of a vector, and as many rows as leave no sum of three vectors without a register. */
-#if defined(__AVX512F__)
-#define VECTOR 64
-#define N_ROWS 8
-#elif defined(__AVX__)
-#define VECTOR 32
-#define N_ROWS 4
-#else
-#define VECTOR 16
-#define N_ROWS 4
-#endif
 
 #define REAL float
 #define SUFFIX _f
@@ -33,8 +23,6 @@
 #undef REAL
 #undef SUFFIX
 
-#undef VECTOR
-#undef N_ROWS
 #undef NAME
 #undef PASTE2
 #undef PASTE
@@ -55,7 +43,7 @@ typedef REAL NAME(vector)
     __attribute__((vector_size(VECTOR), aligned(sizeof(REAL)), may_alias));
 
 /* V is a constant wherever this is inlined. */
-static inline __attribute__((always_inline)) void NAME(multiply)(
+INLINE void NAME(multiply)(
     const REAL *rows, int n, int n_features, const REAL *panel, int n_columns, int V, REAL *out,
     int pitch)
 {

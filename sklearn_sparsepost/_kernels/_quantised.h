@@ -6,21 +6,8 @@
    of pairs: some processors have one instruction for what takes others two. */
 #ifndef ADD_PAIRS
 
-#if defined(__GNUC__) && defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "_vectors.h"
 
-/* Bytes of a vector, and rows that share a load of columns. */
-#if defined(__AVX512BW__)
-#define VECTOR 64
-#define N_ROWS 8
-#elif defined(__AVX2__)
-#define VECTOR 32
-#define N_ROWS 4
-#else
-#define VECTOR 16
-#define N_ROWS 4
-#endif
 #define WIDTH ((int)(VECTOR / sizeof(int)))
 
 /* Columns whose sums stay in registers together, and after how many rows may be given up. */
@@ -31,8 +18,6 @@
 
 typedef int whole __attribute__((vector_size(VECTOR), aligned(sizeof(int)), may_alias));
 typedef float real __attribute__((vector_size(VECTOR), aligned(sizeof(float)), may_alias));
-
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE whole multiply_add(whole sum, whole row, whole column)
 {
@@ -159,10 +144,7 @@ static inline void pair_squares(
     CHOSEN(pair_squares)(rows, which, n, n_pairs, columns, pitch, n_columns, above, out);
 }
 
-#undef VECTOR
 #undef WIDTH
-#undef N_ROWS
-#undef INLINE
 #undef FUSED
 #undef CHOSEN
 

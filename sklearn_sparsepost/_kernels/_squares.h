@@ -6,27 +6,14 @@
 #ifndef REAL
 
 #include "_prefetch.h"
+#include "_vectors.h"
 
 #define PASTE(x, y) x##y
 #define PASTE2(x, y) PASTE(x, y)
 #define NAME(x) PASTE2(x, SUFFIX)
 
-/* Bytes of a vector, rows that share a load, and the most vectors of columns whose products with
-   these stay in registers. Longer vectors want more rows: each is a load for fewer products. */
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#define VECTOR 64
-#define N_ROWS 8
-#define MOST 2
-#elif defined(__AVX__)
-#define VECTOR 32
-#define N_ROWS 4
-#define MOST 3
-#else
-#define VECTOR 16
-#define N_ROWS 4
-#define MOST 3
-#endif
+/* The most vectors of columns whose products with rows that share a load stay in registers. */
+#define MOST (VECTOR == 64 ? 2 : 3)
 
 /* Columns come in multiples of this. */
 #define STEP 8
@@ -56,10 +43,8 @@ static void fetch_rows(const void *rows, const int *which, int n, int n_bytes)
 #undef NAME
 #undef PASTE2
 #undef PASTE
-#undef N_ROWS
 #undef MOST
 
-#undef VECTOR
 #undef STEP
 
 #else
@@ -72,9 +57,9 @@ typedef REAL NAME(lanes)
     __attribute__((vector_size(VECTOR), aligned(sizeof(REAL)), may_alias));
 
 /* A vector, or half of one and zeros. */
-static inline __attribute__((always_inline)) NAME(lanes) NAME(load)(const REAL *from, int half)
+INLINE NAME(lanes) NAME(load)(const REAL *from, int half)
 {
-#if defined(__AVX512F__)
+#if VECTOR == 64
     if (half)
         return (NAME(lanes))_mm512_maskz_loadu_ps(0xFF, (const float *)from);
 #endif
@@ -83,7 +68,7 @@ static inline __attribute__((always_inline)) NAME(lanes) NAME(load)(const REAL *
 
 /* Adds the squares of some rows' projections onto V vectors of columns to `total`, or onto half of
    one. V and `half` are constants wherever this is inlined. */
-static inline __attribute__((always_inline)) void NAME(some_rows)(
+INLINE void NAME(some_rows)(
     const REAL *const *row, const REAL *columns, int pitch, const REAL *offset, int depth, int V,
     int half, NAME(lanes) *total)
 {
