@@ -5,6 +5,7 @@ from time import perf_counter, process_time
 import corpora
 import numpy as np
 import peers
+import scipy.sparse as sp
 
 
 def mixture(
@@ -266,3 +267,60 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, lev
                 step()
                 seconds[name].append(perf_counter() - begun)
     return {"seconds": {name: float(np.median(values)) for name, values in seconds.items()}}
+
+
+def single_sums(corpus, n_topics, method, *, n_samples, passes=5, level=4, threads=1, block=64):
+    """What sums of x x^T in single precision would make of components fitted with sums in double.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, n_samples, passes, threads
+        As for :func:`mixture`; the data are in single precision.
+    level : int, default=4
+        L.
+    block : int, default=64
+        Rows whose products are summed in single precision, before their sum is added in double.
+
+    Returns
+    -------
+    result : dict
+        By how much of itself a component's variance in some direction would change at most, the
+        median over components and the largest; and how many components' sums would not be positive
+        definite where `reg_covar` adds nothing to them, which those in double are.
+    """
+    assert (corpus, method) == ("bsds500", "sparsepost")
+    from sklearn_sparsepost import SparseMixture
+
+    X = corpora.patches("train", n_samples).astype(np.float32)
+    options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
+    mixture = SparseMixture(
+        n_topics, sparsity_level=level, n_jobs=threads, random_state=0, **options
+    ).fit(X)
+    resp = sp.csr_array(mixture.predict_proba(X)).T.tocsr()
+    lost, changes = 0, []
+    for begin, end in zip(resp.indptr[:-1], resp.indptr[1:], strict=True):
+        share = resp.data[begin:end]
+        rows = (X[resp.indices[begin:end]] * np.sqrt(share)[:, None]).astype(np.float32)
+        sums = []
+        for dtype in (np.float64, np.float32):
+            total = mixture.covariance_prior_.copy()
+            for first in range(0, len(rows), block):
+                part = rows[first : first + block].astype(dtype)
+                total += part.T @ part
+            sums.append(total)
+        assert _has_root(sums[0])
+        lost += not _has_root(sums[1])
+        added = mixture.reg_covar * share.sum() * np.eye(X.shape[1])
+        root = np.linalg.inv(np.linalg.cholesky(sums[0] + added))
+        ratio = np.linalg.eigvalsh(root @ (sums[1] + added) @ root.T)
+        changes.append(float(np.abs(ratio - 1).max()))
+    return {"lost": lost, "change": float(np.median(changes)), "largest": max(changes)}
+
+
+def _has_root(matrix):
+    """Whether a symmetric matrix is positive definite."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
