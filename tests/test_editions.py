@@ -188,7 +188,7 @@ def test_what_was_added_is_looked_at_alone(monkeypatch):
         lambda: [stats.add(other) for _ in range(N_NOTED + 1)],
         lambda: stats.add(other).scale(1e-200),
         lambda: stats.clear().add(batch),
-        lambda: stats.arrays.update(table=stats["table"] + 1),
+        lambda: stats.arrays.update(table=stats["table"] + (table(0.01) > 0)),
         lambda: stats.add(SuffStats({"table": table(0.01)}, stats.axes, {})),
     ):
         change()
@@ -198,6 +198,15 @@ def test_what_was_added_is_looked_at_alone(monkeypatch):
     stats = stats.copy()
     stats.version += 1
     assert sent() is None
+
+
+def test_where_most_differs_a_sample_tells(monkeypatch):
+    editions, many = Editions(arrived), RNG.random((700, 40))
+    editions.futures(many)
+    monkeypatch.setattr(editions_module, "_change_of", None)  # not asked
+    (whole,) = editions.futures(many + 1)
+    with edition([whole]) as value:
+        assert value.tobytes() == (many + 1).tobytes()
 
 
 def test_each_place_has_a_whole_of_its_own_until_one_is_sent_anew():

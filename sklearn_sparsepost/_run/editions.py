@@ -23,6 +23,8 @@ WORTH_IT = 0.5
 MOST_CHANGES = 0.5
 # Entries that are compared at a time, and how many times until what was found is counted.
 BLOCK, BLOCKS = 1 << 20, 8
+# Entries that are compared first: where many of them differ, no others are looked at.
+SAMPLE = 1 << 12
 
 
 class Editions:
@@ -223,6 +225,8 @@ def _changes(arrays, new, added, n_most):
     """By what arrays differ from new ones, if in no more places; they become these, or anything."""
     found = []
     for old, array, tables in zip(arrays, new, added, strict=True):
+        if _differs_much(old.ravel(), array.ravel(), n_most):
+            return None
         marks = None
         if tables is not None:  # other entries are as they were
             marks = np.zeros(-(-array.size // 64), dtype=np.uint64)
@@ -234,6 +238,12 @@ def _changes(arrays, new, added, n_most):
         n_most -= len(parts[0]) + len(parts[2])
         found.append(parts)
     return found
+
+
+def _differs_much(old, new, n_most):
+    """Whether a sample tells that a flat array differs in twice as many places as is of use."""
+    step = max(1, len(new) // SAMPLE)
+    return step * np.count_nonzero(other_bits(old[::step], new[::step])) > 2 * n_most
 
 
 def _change_of(old, new, n_most, marks=None):
