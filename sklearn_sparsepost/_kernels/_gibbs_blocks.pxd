@@ -4,9 +4,9 @@ from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
-    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Held, PitmanYor, Sampler, Table, Word,
-    model_t, topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense, _draw_listed,
-    _find, _join_topic, _leave_topic, _open, _remove, _step, _weigh,
+    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Held, PitmanYor, Sampler, Table, Topic,
+    Word, model_t, topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense,
+    _draw_listed, _find, _join_topic, _leave_topic, _open, _remove, _step, _weigh,
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES
 from sklearn_sparsepost._kernels._math cimport exp_nonpos
@@ -26,6 +26,7 @@ cdef extern from *:
 cdef enum:
     AHEAD = 6  # tokens by which words are asked for
     FETCHED = 3  # and by which their counts are
+    LINE = 64  # bytes of a line of cache
     MOST_FETCHED = 128  # of a dense row's first topics; after these the processor asks by itself
 
 
@@ -38,12 +39,13 @@ cdef inline void _enter(
     cdef long long i
     cdef int j, k, n = 0, n_more = 0
     cdef double own
+    cdef Topic *topic
     # Neighbours are often of one topic: they are counted apart, so that none waits for another.
     for i in range(first, stop - 1, 2):
         k = z[i]
         s.listed[n] = k
-        n += s.n_doc[k] == 0
-        s.n_doc[k] += 1
+        n += s.topic[k].n_doc == 0
+        s.topic[k].n_doc += 1
         k = z[i + 1]
         s.order[n_more] = k
         n_more += s.n_more[k] == 0
@@ -51,26 +53,27 @@ cdef inline void _enter(
     if (stop - first) % 2:
         k = z[stop - 1]
         s.listed[n] = k
-        n += s.n_doc[k] == 0
-        s.n_doc[k] += 1
+        n += s.topic[k].n_doc == 0
+        s.topic[k].n_doc += 1
     for j in range(n_more):
         k = s.order[j]
         s.listed[n] = k
-        n += s.n_doc[k] == 0
-        s.n_doc[k] += s.n_more[k]
+        n += s.topic[k].n_doc == 0
+        s.topic[k].n_doc += s.n_more[k]
         s.n_more[k] = 0
     s.n_listed = n
     s.own_total = 0
     for j in range(s.n_listed):
         k = s.listed[j]
-        s.place[k] = j
-        own = s.n_doc[k] * s.inverse[k]
+        topic = s.topic + k
+        topic.place = j
+        own = topic.n_doc * topic.inverse
         s.own[j] = <float>own
-        s.both[k] = <float>(own + s.alpha[k] * s.inverse[k])
+        s.both[k] = <float>(own + topic.alpha * topic.inverse)
         if model_t is PitmanYor:
-            own = s.n_doc[k] * s.spread[k]
+            own = topic.n_doc * s.spread[k]
             s.own_spread[j] = <float>own
-            s.lifted[k] = <float>(own + s.alpha[k] * s.spread[k])
+            s.lifted[k] = <float>(own + topic.alpha * s.spread[k])
         s.own_total += own
 
 
@@ -89,6 +92,8 @@ cdef inline void _enter_given(Sampler *s, const float *logits) noexcept nogil:
         total += given[k]
         smooth += given[k] * inverse[k]
         both[k] = <float>(given[k] * inverse[k])
+    for k in range(s.K):
+        s.topic[k].alpha = given[k]
     s.n_listed, s.own_total, s.smooth, s.alpha_total = 0, 0, smooth, total
     if s.cycle:
         alias_build(s.given, s.K, s.given_share, s.given_other, s.order)
@@ -97,13 +102,15 @@ cdef inline void _enter_given(Sampler *s, const float *logits) noexcept nogil:
 cdef inline void _leave(model_t *model, Sampler *s) noexcept nogil:
     """Forget a document."""
     cdef int j, k
+    cdef Topic *topic
     for j in range(s.n_listed):
         k = s.listed[j]
-        s.n_doc[k] = 0
+        topic = s.topic + k
+        topic.n_doc = 0
         s.own[j] = 0
-        s.both[k] = <float>(s.alpha[k] * s.inverse[k])
+        s.both[k] = <float>(topic.alpha * topic.inverse)
         if model_t is PitmanYor:
-            s.lifted[k] = <float>(s.alpha[k] * s.spread[k])
+            s.lifted[k] = <float>(topic.alpha * s.spread[k])
 
 
 cdef inline int _draw(
@@ -128,14 +135,14 @@ cdef inline void _resample(
         new = _draw_cycle(model, s, t, word, old, z, first, stop, token)
     else:
         held.k, held.base = old, word.beta
-        held.inverse = held.spread = s.inverse_less[old]
+        held.inverse = held.spread = s.topic[old].inverse_less
         if word.kind != LISTED:  # else it is found among all others
             held.rise = t.dense[word.row * t.stride + old] - 1
         new = _draw(model, s, t, word, &held)
     if new == old:
         return
     _remove(model, t, word, old)
-    _weigh(model, s, old, s.n_doc[old] - s.unit, s.inverse_less[old])
+    _weigh(model, s, old, s.topic[old].n_doc - s.unit, s.topic[old].inverse_less)
     _leave_topic(model, s, old)
     _join_topic(model, s, new)
     _add(t, word, new)
@@ -163,7 +170,7 @@ cdef inline void _reseat(
     cdef Cell less = _step(model, m - 1, before - alone)
     cdef double lift = s.lift[old] - model.discount * alone
     cdef Held held
-    held.k, held.rise, held.inverse = old, less.join, s.inverse_less[old]
+    held.k, held.rise, held.inverse = old, less.join, s.topic[old].inverse_less
     held.spread = held.inverse * lift
     held.base = _base(model, s, word)
     if alone:
@@ -176,14 +183,14 @@ cdef inline void _reseat(
             t.tables[word.cells + j] = <unsigned short>tables
             t.cells[word.cells + j] = _step(model, m, tables)
             _open(model, s, word, old, opens - alone)
-            _weigh(model, s, old, s.n_doc[old], s.inverse[old])
+            _weigh(model, s, old, s.topic[old].n_doc, s.topic[old].inverse)
         return
     t.tables[word.cells + j] -= alone
     t.cells[word.cells + j] = less
     _remove(model, t, word, old)
     if alone:
         _open(model, s, word, old, -1)
-    _weigh(model, s, old, s.n_doc[old] - 1, s.inverse_less[old])
+    _weigh(model, s, old, s.topic[old].n_doc - 1, s.topic[old].inverse_less)
     _leave_topic(model, s, old)
     j = _add(t, word, new)
     m = _count(t, word, j)
@@ -201,7 +208,8 @@ cdef inline void _reseat(
 
 cdef inline size_t _scratch_size(int K, Py_ssize_t stride) noexcept nogil:
     return (
-        K * (2 * sizeof(long long) + 5 * sizeof(double) + sizeof(float) + 5 * sizeof(int))
+        LINE + K * sizeof(Topic)
+        + K * (2 * sizeof(long long) + 4 * sizeof(double) + sizeof(float) + 3 * sizeof(int))
         + stride * (sizeof(double) + 5 * sizeof(float))
         + 2 * (stride + LANES) * sizeof(int))
 
@@ -212,11 +220,11 @@ cdef inline void _begin_block(
 ) noexcept nogil:
     """Lay out a thread's scratch memory and take the topics' totals as they now are."""
     cdef int k, K = s.K
-    s.n_topic = <long long *>scratch
+    s.topic = <Topic *>((<size_t>scratch + LINE - 1) // LINE * LINE)
+    s.n_topic = <long long *>(s.topic + K)
     s.n_tables = s.n_topic + K
     s.inverse = <double *>(s.n_tables + K)
-    s.inverse_less = s.inverse + K
-    s.given = s.inverse_less + K
+    s.given = s.inverse + K
     s.lift = s.given + K
     s.spread = s.inverse
     s.weight = s.lift + 2 * K
@@ -227,17 +235,13 @@ cdef inline void _begin_block(
     s.partial = s.both + 2 * stride
     s.listed = <int *>(s.partial + stride)
     s.order = s.listed + stride + LANES
-    s.n_doc = s.order + stride + LANES
-    s.place = s.n_doc + K
-    s.n_more = s.place + K
+    s.n_more = s.order + stride + LANES
     s.other = s.n_more + K
     s.given_other = s.other + K
     s.given_share = <float *>(s.given_other + K)
     memset(s.own, 0, 2 * stride * sizeof(float))
     memset(s.listed, 0, (stride + LANES) * sizeof(int))
-    memset(s.n_doc, 0, K * sizeof(int))
     memset(s.n_more, 0, K * sizeof(int))
-    memset(s.place, 0, K * sizeof(int))
     memset(s.both, 0, 2 * stride * sizeof(float))
     s.smooth = 0
     if model_t is PitmanYor:
@@ -253,7 +257,10 @@ cdef inline void _begin_block(
     for k in range(K):
         s.n_topic[k] = n_topic[k]
         s.inverse[k] = 1 / (n_topic[k] + s.beta_total[k])
-        s.inverse_less[k] = 1 / (max(n_topic[k] - 1, 0) + s.beta_total[k])
+        s.topic[k].inverse = s.inverse[k]
+        s.topic[k].inverse_less = 1 / (max(n_topic[k] - 1, 0) + s.beta_total[k])
+        s.topic[k].alpha = s.alpha[k]
+        s.topic[k].n_doc = s.topic[k].place = 0
         s.both[k] = <float>(s.alpha[k] * s.inverse[k])
         if model_t is PitmanYor:
             s.spread[k] = s.inverse[k] * s.lift[k]

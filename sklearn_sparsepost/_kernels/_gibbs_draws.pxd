@@ -99,6 +99,14 @@ cdef struct Table:  # counts of words in topics, shared by all threads
     unsigned short *tables  # of the seating
 
 
+cdef struct Topic:  # what every draw reads of the token's topic, in half a line of cache
+    double inverse  # 1 / (n_topic + beta_total)
+    double inverse_less  # 1 / (n_topic - 1 + beta_total): without the token
+    double alpha
+    int n_doc  # the document's tokens
+    int place  # where it is listed, if the document has any
+
+
 cdef struct Sampler:  # of a thread, for one document at a time
     int K
     int n_listed
@@ -110,11 +118,9 @@ cdef struct Sampler:  # of a thread, for one document at a time
     const double *beta_total
     const double *alpha
     double alpha_total
-    double *inverse  # 1 / (n_topic + beta_total)
-    double *inverse_less  # 1 / (n_topic - 1 + beta_total): of a token's topic without the token
-    int *n_doc  # the document's counts, dense
-    int *listed  # its topics, padded with any
-    int *place  # where each is listed
+    Topic *topic
+    double *inverse  # those of the topics, for vectors
+    int *listed  # the document's topics, padded with any
     float *own  # n_doc * inverse of the listed topics, padded with zeros
     float *both  # (n_doc + alpha) * inverse of all topics, padded with zeros
     double smooth  # sum of alpha * spread
@@ -242,28 +248,35 @@ cdef inline int _add(Table *t, Word *word, int k) noexcept nogil:
     return j
 
 
+cdef inline double _spread(model_t *model, const Sampler *s, int k) noexcept nogil:
+    """What a word's base is weighed with in a topic."""
+    return s.topic[k].inverse if model_t is Dirichlet else s.spread[k]
+
+
 cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse) noexcept nogil:
     """Let the document have n tokens in a listed topic of this inverse total."""
-    cdef double before = s.spread[k], spread = inverse
+    cdef Topic *topic = s.topic + k
+    cdef double before = _spread(model, s, k), spread = inverse
     if model_t is PitmanYor:
         spread *= s.lift[k]
         s.spread[k] = spread
-        s.own_spread[s.place[k]] = <float>(n * spread)
-        s.lifted[k] = <float>((n + s.alpha[k]) * spread)
-    s.smooth += s.alpha[k] * (spread - before)
-    s.own_total += n * spread - s.n_doc[k] * before
+        s.own_spread[topic.place] = <float>(n * spread)
+        s.lifted[k] = <float>((n + topic.alpha) * spread)
+    s.smooth += topic.alpha * (spread - before)
+    s.own_total += n * spread - topic.n_doc * before
     s.inverse[k] = inverse
-    s.n_doc[k] = n
-    s.own[s.place[k]] = <float>(n * inverse)
-    s.both[k] = <float>((n + s.alpha[k]) * inverse)
+    topic.inverse = inverse
+    topic.n_doc = n
+    s.own[topic.place] = <float>(n * inverse)
+    s.both[k] = <float>((n + topic.alpha) * inverse)
 
 
 cdef inline void _leave_topic(model_t *model, Sampler *s, int k) noexcept nogil:
     """A token that `_weigh` has taken out has gone to another topic."""
-    cdef int j = s.place[k], last
+    cdef int j = s.topic[k].place, last
     s.n_topic[k] -= 1
-    s.inverse_less[k] = 1 / (max(s.n_topic[k] - 1, 0) + s.beta_total[k])
-    if s.unit and s.n_doc[k] == 0:
+    s.topic[k].inverse_less = 1 / (max(s.n_topic[k] - 1, 0) + s.beta_total[k])
+    if s.unit and s.topic[k].n_doc == 0:
         s.n_listed -= 1
         last = s.listed[s.n_listed]
         s.listed[j] = last
@@ -271,18 +284,18 @@ cdef inline void _leave_topic(model_t *model, Sampler *s, int k) noexcept nogil:
         s.own[s.n_listed] = 0
         if model_t is PitmanYor:
             s.own_spread[j] = s.own_spread[s.n_listed]
-        s.place[last] = j
+        s.topic[last].place = j
 
 
 cdef inline void _join_topic(model_t *model, Sampler *s, int k) noexcept nogil:
     """A token of the document comes to a topic."""
     s.n_topic[k] += 1
-    if s.unit and s.n_doc[k] == 0:
-        s.place[k] = s.n_listed
+    if s.unit and s.topic[k].n_doc == 0:
+        s.topic[k].place = s.n_listed
         s.listed[s.n_listed] = k
         s.n_listed += 1
-    s.inverse_less[k] = s.inverse[k]
-    _weigh(model, s, k, s.n_doc[k] + s.unit, 1 / (s.n_topic[k] + s.beta_total[k]))
+    s.topic[k].inverse_less = s.topic[k].inverse
+    _weigh(model, s, k, s.topic[k].n_doc + s.unit, 1 / (s.n_topic[k] + s.beta_total[k]))
 
 
 # ---------------------------------------------------------------- draws
@@ -293,13 +306,14 @@ cdef inline void _join_topic(model_t *model, Sampler *s, int k) noexcept nogil:
 
 cdef inline double _own(const Sampler *s, const Held *held) noexcept nogil:
     """What the topic of the token weighs in the document."""
-    return s.n_doc[held.k] - s.unit + s.alpha[held.k]
+    return s.topic[held.k].n_doc - s.unit + s.topic[held.k].alpha
 
 
-cdef inline double _rest(const Sampler *s, const Held *held) noexcept nogil:
+cdef inline double _rest(model_t *model, const Sampler *s, const Held *held) noexcept nogil:
     """The sum of (n_doc + alpha) * spread, which a word's base is weighed with."""
-    cdef int k = held.k
-    cdef double others = s.own_total + s.smooth - (s.n_doc[k] + s.alpha[k]) * s.spread[k]
+    cdef const Topic *topic = s.topic + held.k
+    cdef double own = (topic.n_doc + topic.alpha) * _spread(model, s, held.k)
+    cdef double others = s.own_total + s.smooth - own
     return others + _own(s, held) * held.spread
 
 
@@ -348,7 +362,7 @@ cdef inline int _draw_listed(
         total = weigh_seats(
             entry, t.bits, &t.cells[word.cells].join, s.both, n, old, s.partial, running, &at)
     own = <float>(held.rise * _own(s, held) * held.inverse)
-    u = uniform_next(&s.stream) * (own + total + held.base * _rest(s, held)) - own
+    u = uniform_next(&s.stream) * (own + total + held.base * _rest(model, s, held)) - own
     if u < 0:
         return old
     if u < total:
@@ -441,14 +455,15 @@ cdef inline double _target(
     double *far
 ) noexcept nogil:
     """What a topic weighs for a word in the document, and what the word's table stands in for."""
-    cdef double rise, weight = s.n_doc[k] + s.alpha[k]
+    cdef const Topic *topic = s.topic + k
+    cdef double rise, weight = topic.n_doc + topic.alpha
     if k == held.k:
         rise = held.rise * held.inverse
-        far[0] = s.alpha[k] * rise
+        far[0] = topic.alpha * rise
         return _own(s, held) * (rise + held.base * held.spread)
-    rise = _rise(model, t, word, k, t.dense[word.row * t.stride + k]) * s.inverse[k]
-    far[0] = s.alpha[k] * rise
-    return weight * (rise + held.base * s.spread[k])
+    rise = _rise(model, t, word, k, t.dense[word.row * t.stride + k]) * topic.inverse
+    far[0] = topic.alpha * rise
+    return weight * (rise + held.base * _spread(model, s, k))
 
 
 cdef inline double _weigh_listed(
@@ -470,8 +485,9 @@ cdef inline int _draw_aliased(
     """Li et al. 2014: what the document has exactly, alpha from the table, then accept or stay."""
     cdef int _step, k = held.k, new
     cdef const float *stale = t.stale + word.row * t.stride
-    cdef double near, own = held.rise * (s.n_doc[k] - s.unit) * held.inverse
-    cdef double far, rest = held.base * _rest(s, held), u, p_old, p_new, far_old = 0, far_new = 0
+    cdef double near, own = held.rise * (s.topic[k].n_doc - s.unit) * held.inverse
+    cdef double far, rest = held.base * _rest(model, s, held), u, p_old, p_new
+    cdef double far_old = 0, far_new = 0
     cdef float running[LANES]
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
         _build(model, s, t, word)
@@ -515,7 +531,9 @@ cdef inline int _draw_cycle(
     cdef const float *stale = t.stale + word.row * t.stride
     cdef double beta = word.beta, u, p_old, p_new, size = <double>(s.unit * (stop - first))
     cdef double base = beta * s.mean_inverse
-    cdef double without = s.inverse_less[old], word_old, word_new
+    cdef double without = s.topic[old].inverse_less, word_old, word_new
+    cdef const Topic *here
+    cdef const Topic *there
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
         _build(model, s, t, word)
     for step in range(2 * s.n_steps):
@@ -537,11 +555,12 @@ cdef inline int _draw_cycle(
         if new == k:
             continue
         own = k == old
-        word_old = (count[k] - own + beta) * (without if own else s.inverse[k])
-        p_old = s.n_doc[k] - own * s.unit + s.alpha[k]
+        here, there = s.topic + k, s.topic + new
+        word_old = (count[k] - own + beta) * (without if own else here.inverse)
+        p_old = here.n_doc - own * s.unit + here.alpha
         own = new == old
-        word_new = (count[new] - own + beta) * (without if own else s.inverse[new])
-        p_new = s.n_doc[new] - own * s.unit + s.alpha[new]
+        word_new = (count[new] - own + beta) * (without if own else there.inverse)
+        p_new = there.n_doc - own * s.unit + there.alpha
         if step % 2 == 0:
             u = word_new * p_new * (stale[k] + base)
             u /= word_old * p_old * (stale[new] + base)
