@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from operator import getitem
 from typing import NamedTuple
 
 import numpy as np
@@ -129,10 +130,6 @@ def _told_of_lost_cluster(where=lambda: "blocks"):
         ) from error
 
 
-def _rows_of(block, rows):
-    return block[rows]
-
-
 class _Refused(NamedTuple):
     """A block in which something is wrong."""
 
@@ -238,10 +235,10 @@ class Blocks:
             for first, last, edge in zip(cuts[:-1], cuts[1:], self.edges[:-1], strict=True)
         ]
         if self.client is None:
-            parts = [_rows_of(part, own) for part, own in zip(self.parts, held, strict=True)]
+            parts = [part[own] for part, own in zip(self.parts, held, strict=True)]
             return Blocks(parts, [_note(part) for part in parts], None, self.given)
         with _told_of_lost_cluster():
-            parts = self.client.map(_rows_of, self.parts, held, pure=False)
+            parts = self.client.map(getitem, self.parts, held, pure=False)
             notes = self.client.gather(self.client.map(_note, parts, pure=False))
         return Blocks(parts, notes, self.client, self.given)
 
@@ -292,7 +289,7 @@ class Blocks:
             yield from in_order(self.client, function, left, shared, self._reader())
 
     def total(self, function, tasks, shared, join, *, often=False, source=None):
-        """Make ``function(block, shared, *given)`` where each block is, and sum up the results.
+        """Make ``function(block, shared, *given)`` on the workers, and sum up the results.
 
         Parameters
         ----------
@@ -311,8 +308,6 @@ class Blocks:
         total : object
             The sum, of which nothing but its last two parts have travelled to the client.
         """
-        if self.client is None:
-            return in_tree(self.work(function, tasks, shared), join)
         editions, deadly = self._editions if often else None, []
         with _told_of_lost_cluster(lambda: _named(deadly)):
             given = self.client, function, tasks, shared, self._reader(), join, editions, source
