@@ -114,7 +114,7 @@ def cluster(
     n_topics : int
         Topics or components.
     n_workers : int
-        Processes; 0 for `threads` threads of this process, without Dask.
+        Processes of one thread; 0 for `threads` threads of this process, without Dask.
     options : dict, default=None
         Of the estimator.
     n_samples : int, default=None
@@ -126,7 +126,7 @@ def cluster(
     seed : int, default=0
         Of the start.
     threads : int, default=1
-        Threads of this process, and of each worker.
+        Threads of this process: with workers, of the client, for whom they wait.
     counts : bool, default=False
         Whether to count bytes, instead of seconds.
     profiled : bool, default=False
@@ -156,7 +156,7 @@ def cluster(
     import dask.array as da
     import distributed
 
-    given = {"n_workers": n_workers, "threads_per_worker": threads, "processes": True}
+    given = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True}
     with (
         dask.config.set({"distributed.worker.profile.enabled": profiled}),
         distributed.LocalCluster(**given, dashboard_address=":0") as held,

@@ -109,8 +109,15 @@ class Results:
 
     def ratio(self, key, other):
         """Median seconds of a pass on workers, or of one beside it, over those of another."""
-        first, second = (np.median(self.value(name, "seconds")) for name in (key, other))
+        first, second = (np.median(self._all_seconds(name)) for name in (key, other))
         return float(first / second)
+
+    def _all_seconds(self, key):
+        """Seconds of each pass of all repetitions."""
+        found = [run for name, run in self._record.items() if name.partition("#")[0] == key]
+        if not found:
+            raise KeyError(f"there is no result {key!r}")
+        return np.concatenate([run["seconds"] for run in found])
 
     def value(self, key, *path):
         """What a measurement that is no curve found, by its names."""

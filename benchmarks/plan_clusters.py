@@ -1,5 +1,7 @@
 """Measurements of data on worker processes, and of fits that are killed or interrupted."""
 
+# How often what is compared in seconds is measured.
+ROUNDS = 3
 # Chains of data here are drawn by threads: of joblib's processes there is none to be killed.
 NO_WORKERS = {("loky", "AliasLDA"), ("loky", "GibbsCTM")}
 
@@ -11,38 +13,34 @@ def on_clusters(quick=False):
     for method in ("memoized", "batch"):
         spec = {"corpus": words, "n_topics": topics, "options": {"learning_method": method}}
         name = f"cluster/{words}-{topics}/{method}"
-        _on_workers(found, name, spec)
-        profiled = {"kind": "cluster", "n_workers": 2, "profiled": True}
+        _on_workers(found, name, spec, 1 if quick else ROUNDS)
+        profiled = {"kind": "cluster", "n_workers": 2, "threads": 2, "profiled": True}
         found.append((f"{name}, 2 workers, profiled", {**spec, **profiled}))
     spec = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
     if quick:
         spec["n_samples"] = 2000
-    _on_workers(found, f"cluster/bsds500-{spec['n_topics']}/memoized", spec)
-    spec["options"] = {"learning_method": "batch"}
-    _on_workers(found, f"cluster/bsds500-{spec['n_topics']}/batch", spec)
-    # Every batch of memoized learning visits all blocks: fewer of them cost less.
-    few = [(f"{key} in 4 blocks,{of}", spec) for key, of, spec in _memoized(found)]
-    return found + [(key, {**spec, "n_blocks": 4}) for key, spec in few]
+    for method in ("memoized", "batch"):
+        spec = {**spec, "options": {"learning_method": method}}
+        name = f"cluster/bsds500-{spec['n_topics']}/{method}"
+        _on_workers(found, name, spec, 1 if quick else ROUNDS)
+    return found
 
 
-def _memoized(found):
-    """Keys, without what is measured, of seconds of memoized learning, what that is, and specs."""
-    for name, spec in found:
-        key, _, label = name.partition(",")
-        if key.endswith("/memoized") and not spec.get("counts") and not spec.get("profiled"):
-            yield key, label, spec
-
-
-def _on_workers(found, name, spec):
+def _on_workers(found, name, spec, n_rounds):
     """Add what is measured of one fit: bytes, and seconds on one thread, two, and workers."""
     spec = {"kind": "cluster", **spec}
     found.append((f"{name}, bytes", {**spec, "n_workers": 2, "counts": True}))
-    found.append((f"{name}, 1 thread", {**spec, "n_workers": 0}))
-    found.append((f"{name}, 2 threads", {**spec, "n_workers": 0, "threads": 2}))
-    found.append((f"{name}, 1 worker", {**spec, "n_workers": 1}))
-    found.append((f"{name}, 2 workers", {**spec, "n_workers": 2}))
+    seconds = {
+        "1 thread": {"n_workers": 0},
+        "2 threads": {"n_workers": 0, "threads": 2},
+        "1 worker": {"n_workers": 1},
+        "2 workers": {"n_workers": 2, "threads": 2},
+    }
+    for number in range(n_rounds):  # in turns, since machines have better and worse hours
+        of = f"#{number}" if number else ""
+        found += [(f"{name}, {label}{of}", {**spec, **more}) for label, more in seconds.items()]
     if name.endswith("/batch"):  # to see how far the simulation of more is right
-        found.append((f"{name}, 4 workers", {**spec, "n_workers": 4}))
+        found.append((f"{name}, 4 workers", {**spec, "n_workers": 4, "threads": 2}))
 
 
 def after_faults(quick=False):

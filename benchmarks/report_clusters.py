@@ -23,8 +23,11 @@ def _fits(runs):
     for key, run in runs.items():
         experiment, _, rest = key.partition("/")
         if experiment == "cluster" and "error" not in run:
-            name, _, label = rest.rpartition(", ")
-            fits.setdefault(name, {})[label] = run
+            name, _, label = rest.partition("#")[0].rpartition(", ")
+            fit = fits.setdefault(name, {})
+            if label in fit:  # once more
+                run = {**fit[label], "seconds": fit[label]["seconds"] + run["seconds"]}
+            fit[label] = run
     return fits
 
 
@@ -125,9 +128,9 @@ def _seconds(fits, table):
             row = [name, *(f"{value:.2f}" for value in (one, two, worker, workers))]
             rows.append([*row, f"{worker / workers:.2f}", f"{100 * (workers / two - 1):.0f} %"])
     note = (
-        "Seconds of a pass, the first left out: the same rows as one array on threads of this "
-        "process, and in eight blocks, if nothing else is said, on worker processes of one thread. "
-        "Gain is one worker's time over that of two, overhead what two workers need beyond two "
+        "Seconds of a pass, the first of each fit left out, medians of fits made in turns: the same "
+        "rows as one array on threads of this process, and in eight blocks on worker processes of "
+        "one thread. Gain is one worker's time over that of two, overhead what two workers need beyond two "
         "threads."
     )
     header = ["data, components, learning", *labels, "gain", "overhead"]

@@ -149,6 +149,39 @@ def test_blocks_are_checked_where_they_are(process_cluster):
     assert [holders[part.key][0] for part in held.parts] == workers
 
 
+def test_a_batch_is_one_task_of_each_worker(process_cluster, monkeypatch):
+    workers = list(process_cluster.nthreads())
+    rows = POINTS[:80]
+    parts = enumerate(np.split(rows, 8))
+    blocks = [process_cluster.scatter(part, workers=[workers[n // 4]]) for n, part in parts]
+    X = da.concatenate([da.from_delayed(part, (10, 2), dtype=float) for part in blocks])
+    with process_cluster.as_current():
+        corpus = corpus_of(blocks_of(X, np.ascontiguousarray), np.float64)
+    monkeypatch.setattr(corpus.X, "_n_threads", dict.fromkeys(workers, 1))
+    places, submit = [], cluster_module._submit
+
+    def noting(client, function, *given, **place):
+        if function is cluster_module._on_worker:
+            places.append(place["workers"])
+        return submit(client, function, *given, **place)
+
+    monkeypatch.setattr(cluster_module, "_submit", noting)
+    for first, n_tasks in ((2, 1), (0, 4)):  # a batch, and a pass
+        places.clear()
+        given = {"total": _summed, "chunks": corpus.cut([(first, 80)])}
+        [(found, _)] = corpus.visit(_row_sums, np.ones(3), **given)
+        np.testing.assert_allclose(found, rows[first:].sum(axis=0))
+        assert sorted(places) == sorted(n_tasks * [[place] for place in workers])
+
+
+def _row_sums(chunk, globals_, key):
+    return chunk.rows.sum(axis=0), None
+
+
+def _summed(parts, apart=False):
+    return sum(parts)
+
+
 def test_blocks_of_this_process_are_visited_in_threads():
     X = blocked(COUNTS, COUNT_CUTS)
     corpus = corpus_of(blocks_of(X, lambda block: block), np.float64, n_jobs=2)

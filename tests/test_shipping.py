@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_sparsepost._run.cluster import _halves, in_tree
+from sklearn_sparsepost._run.cluster import _halves, in_tree, runs_on_workers
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._suffstats import SuffStats, sum_of_chunks
 from sklearn_sparsepost._tables import SparseTable
@@ -114,3 +114,30 @@ def test_the_last_two_sums_of_a_tree_are_those_of_its_halves(n):
     first, last = (in_tree(iter(half), "({},{})".format) for half in halves)
     assert in_tree(iter(leaves), "({},{})".format) == f"({first},{last})"
     assert _halves(1) == [1]
+
+
+@pytest.mark.parametrize(
+    "places, n_threads, want",
+    [
+        ("aaaabbbb", 1, [4, 4]),
+        ("aaaabbbb", 2, [2, 2, 2, 2]),
+        ("aaaabbbb", 8, [1] * 8),
+        ("aaaaaaaa", 1, [8]),
+        ("aaabbbbb", 1, [2, 1, 1, 4]),  # neighbours below one node of the tree alone
+        ("abababab", 1, [1] * 8),
+        ("aaaaaa", 1, [4, 2]),
+        ("aaaaa", 1, [4, 1]),
+        ("a", 1, [1]),
+    ],
+)
+def test_what_a_worker_has_is_summed_there_as_it_is_in_the_tree(places, n_threads, want):
+    runs = runs_on_workers(list(places), dict.fromkeys(places, n_threads))
+    assert [run.stop - run.start for run in runs] == want
+    leaves, join = list(map(str, range(len(places)))), "({},{})".format
+    held = [in_tree(leaves[run], join) for run in runs]
+    assert in_tree(held, join, want) == in_tree(leaves, join)
+
+
+def test_what_no_worker_has_is_a_task_each():
+    runs = runs_on_workers([None] * 4 + ["a"] * 4, {"a": 1})
+    assert runs == [slice(n, n + 1) for n in range(4)] + [slice(4, 8)]

@@ -5,9 +5,10 @@ What is scattered is lost with its worker, and where one dies while a value is b
 scheduler tries forever.
 """
 
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
-from itertools import islice
+from functools import partial
+from itertools import islice, repeat
 from weakref import WeakKeyDictionary
 
 from sklearn_sparsepost._run.editions import Editions, Whole, edition
@@ -59,7 +60,7 @@ def in_order(client, function, tasks, shared, read, ahead=None):
             _raise_unless_lost(client, error, attempt)
 
 
-def in_one(client, function, tasks, shared, read, join, editions=None, source=None):
+def in_one(client, function, tasks, shared, read, join, runs=None, editions=None, source=None):
     """Make ``function(part, shared, *given)`` on workers, and sum up the results.
 
     They are joined in a tree, neighbours first, whose form follows from the number of tasks alone:
@@ -70,7 +71,11 @@ def in_one(client, function, tasks, shared, read, join, editions=None, source=No
     client, function, tasks, shared, read
         As for :func:`in_order`; no task leaves.
     join : callable
-        ``join(result, next_result)``; picklable, and writes to neither.
+        ``join(result, next_result)``; picklable, and writes to neither unless it is told that they
+        are ``owned=True``.
+    runs : list of slice, default=None
+        Neighbours that one task takes together, as :func:`runs_on_workers` finds them; each alone
+        by default.
     editions : Editions, default=None
         What was sent of `shared` before, so that only what has changed is sent; whole by default.
     source : object, default=None
@@ -87,12 +92,21 @@ def in_one(client, function, tasks, shared, read, join, editions=None, source=No
         Whatever ends a task. If one killed worker after worker, `task_numbers` of the error are
         the numbers of those that were given up with the last of these.
     """
-    numbers = {}
+    numbers, runs = {}, runs or [slice(n, n + 1) for n in range(len(tasks))]
+    together = partial(_of_neighbours, function, join)
+    edge = _halves(len(tasks))[0]
+    below, above = (
+        [run.stop - run.start for run in runs if (run.start < edge) is own] for own in (True, False)
+    )
+
+    def read_together(run):
+        parts, given, holders = zip(*map(read, tasks[run]), strict=True)
+        return list(parts), (given,), holders[0]
 
     def placed():
-        given = client, function, tasks, shared, read, editions, source
-        for n, found in enumerate(_submitted(*given)):
-            numbers[found[0].key] = n
+        given = client, together, runs, shared, read_together, editions, source
+        for run, found in zip(runs, _submitted(*given), strict=True):
+            numbers[found[0].key] = range(run.start, run.stop)
             yield found
 
     def joined(one, other):
@@ -104,8 +118,8 @@ def in_one(client, function, tasks, shared, read, join, editions=None, source=No
         try:
             # Nothing else is held here, so that what has been joined is let go.
             parts = placed()
-            for n_parts in _halves(len(tasks)):
-                halves.append(in_tree(islice(parts, n_parts), joined)[0])
+            for sizes in filter(None, (below, above)):
+                halves.append(in_tree(islice(parts, len(sizes)), joined, sizes)[0])
             first, *last = [half.value for half in _fetched(client, halves)]
             return join(first, *last) if last else first
         except Exception as error:
@@ -118,7 +132,7 @@ def in_one(client, function, tasks, shared, read, join, editions=None, source=No
             _cancel(client, halves)
 
 
-def in_tree(parts, join):
+def in_tree(parts, join, sizes=None):
     """Join neighbours, then neighbours of these, and so on, holding no more than there must be.
 
     Parameters
@@ -127,15 +141,17 @@ def in_tree(parts, join):
         At least one.
     join : callable
         Of two.
+    sizes : list of int, default=None
+        How many parts each of these has been joined of, as they are joined here; 1 by default.
 
     Returns
     -------
     total : object
         Of all.
     """
-    held = []
+    held, sizes = [], repeat(1) if sizes is None else iter(sizes)
     for part in parts:
-        size, total = 1, part
+        size, total = next(sizes), part
         del part
         while held and held[-1][0] == size:
             size, total = 2 * size, join(held.pop()[1], total)
@@ -144,6 +160,35 @@ def in_tree(parts, join):
     while held:
         total = join(held.pop()[1], total)
     return total
+
+
+def runs_on_workers(places, n_threads):
+    """Cut a list of tasks into neighbours that :func:`in_tree` sums before anything else is added.
+
+    Parameters
+    ----------
+    places : list of hashable
+        The worker on which each is best made, or None.
+    n_threads : dict of hashable to int
+        How many tasks each worker makes at a time: it gets no fewer, if there are so many.
+
+    Returns
+    -------
+    runs : list of slice
+        Those of each are of one worker.
+    """
+    runs, counts = [], Counter(places)
+    while not runs or runs[-1].stop < len(places):
+        first, size = runs[-1].stop if runs else 0, 1
+        place = places[first]
+        most = 1 if place is None else counts[place] // n_threads.get(place, 1)
+        while first % (2 * size) == 0 and 2 * size <= most:
+            more = places[first + size : first + 2 * size]
+            if more != [place] * size:
+                break
+            size *= 2
+        runs.append(slice(first, first + size))
+    return runs
 
 
 def _halves(n_parts):
@@ -272,6 +317,12 @@ def _on_worker(function, part, shared, given):
             return Shipped(function(part, value, *given))
 
 
+def _of_neighbours(function, join, parts, shared, given):
+    """The sum of what a function makes of some parts."""
+    made = (function(part, shared, *own) for part, own in zip(parts, given, strict=True))
+    return in_tree(made, partial(join, owned=True))
+
+
 def _joined(join, first, second):
     """Join what two tasks have found."""
     return _on_worker(join, first.value, [], (second.value,))
@@ -286,7 +337,8 @@ def _given_up(client, numbers):
         return [task.key for task in found if task.state == "erred"]
 
     with suppress(Exception):  # what has happened is told, whatever happens now
-        return sorted(numbers[key] for key in client.run_on_scheduler(erred, list(numbers)))
+        keys = client.run_on_scheduler(erred, list(numbers))
+        return sorted(number for key in keys for number in numbers[key])
     return []
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
-from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree
+from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree, runs_on_workers
 from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
 
 # What Dask raises if a cluster, or what only it has held, is gone.
@@ -213,6 +213,7 @@ class Blocks:
         self.given = given
         self._editions = None if client is None else editions_on(client)
         self._homes = {}  # the worker on which each part was seen first
+        self._n_threads = {}  # of workers
         self.edges = np.cumsum([0, *(note["n_rows"] for note in notes)])
         self.shape = int(self.edges[-1]), notes[0]["width"]
         self.dtype = np.result_type(*(note["dtype"] for note in notes))
@@ -296,10 +297,10 @@ class Blocks:
         function, tasks, shared
             As for :meth:`work`.
         join : callable
-            ``join(result, next_result)``; picklable, and writes to neither.
+            As for :func:`in_one`.
         often : bool, default=False
             Whether `shared` is the last of such values with `often` and a few changes, so that
-            these are sent.
+            these are sent, and tasks so short that a worker has no more of them than it must.
         source : object, default=None
             What `shared` follows from: see :meth:`Editions.futures`.
 
@@ -308,14 +309,24 @@ class Blocks:
         total : object
             The sum, of which nothing but its last two parts have travelled to the client.
         """
-        editions, deadly = self._editions if often else None, []
+        deadly = []
         with _told_of_lost_cluster(lambda: _named(deadly)):
-            given = self.client, function, tasks, shared, self._reader(), join, editions, source
+            read = self._reader()
+            given = self.client, function, tasks, shared, read, join
+            if often:
+                given += self._runs(map(read, tasks)), self._editions, source
             try:
                 return in_one(*given)
             except Exception as error:
                 deadly += [tasks[number][0] for number in getattr(error, "task_numbers", ())]
                 raise
+
+    def _runs(self, readings):
+        """Tasks that a worker takes together."""
+        places = [held[0] if held else None for _, _, held in readings]
+        if not self._n_threads.keys() >= set(places) - {None}:
+            self._n_threads = self.client.nthreads()
+        return runs_on_workers(places, self._n_threads)
 
     def _reader(self):
         """What says of a task which block it is of, what it is given, and who holds the block.
@@ -374,8 +385,8 @@ def _visited(made, total):
     return total(results()), kept
 
 
-def _join_visits(total, first, second):
-    return total([first[0], second[0]], apart=True), first[1] + second[1]
+def _join_visits(total, first, second, *, owned=False):
+    return total([first[0], second[0]], apart=not owned), first[1] + second[1]
 
 
 def _read(part, first, runs, dtype, weight, groups):
@@ -465,7 +476,7 @@ class BlockCorpus(Corpus):
         if self.X.client is None:
             made = super().map(step, globals_, key, chunks=chunks, starts=starts)
             visits = (_visited(islice(made, len(own)), total) for own in held.values())
-            yield in_tree(visits, join)
+            yield in_tree(visits, partial(join, owned=True))
             return
         tasks = []
         for block, found in held.items():
