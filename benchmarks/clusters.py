@@ -126,7 +126,7 @@ def cluster(
     seed : int, default=0
         Of the start.
     threads : int, default=1
-        Threads of this process: with workers, of the client, for whom they wait.
+        Threads of this process, 1 with workers, whose variables for OpenMP are this process's.
     counts : bool, default=False
         Whether to count bytes, instead of seconds.
     profiled : bool, default=False

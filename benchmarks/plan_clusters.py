@@ -14,7 +14,7 @@ def on_clusters(quick=False):
         spec = {"corpus": words, "n_topics": topics, "options": {"learning_method": method}}
         name = f"cluster/{words}-{topics}/{method}"
         _on_workers(found, name, spec, 1 if quick else ROUNDS)
-        profiled = {"kind": "cluster", "n_workers": 2, "threads": 2, "profiled": True}
+        profiled = {"kind": "cluster", "n_workers": 2, "profiled": True}
         found.append((f"{name}, 2 workers, profiled", {**spec, **profiled}))
     spec = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
     if quick:
@@ -34,13 +34,13 @@ def _on_workers(found, name, spec, n_rounds):
         "1 thread": {"n_workers": 0},
         "2 threads": {"n_workers": 0, "threads": 2},
         "1 worker": {"n_workers": 1},
-        "2 workers": {"n_workers": 2, "threads": 2},
+        "2 workers": {"n_workers": 2},
     }
     for number in range(n_rounds):  # in turns, since machines have better and worse hours
         of = f"#{number}" if number else ""
         found += [(f"{name}, {label}{of}", {**spec, **more}) for label, more in seconds.items()]
     if name.endswith("/batch"):  # to see how far the simulation of more is right
-        found.append((f"{name}, 4 workers", {**spec, "n_workers": 4, "threads": 2}))
+        found.append((f"{name}, 4 workers", {**spec, "n_workers": 4}))
 
 
 def after_faults(quick=False):

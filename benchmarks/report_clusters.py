@@ -128,10 +128,10 @@ def _seconds(fits, table):
             row = [name, *(f"{value:.2f}" for value in (one, two, worker, workers))]
             rows.append([*row, f"{worker / workers:.2f}", f"{100 * (workers / two - 1):.0f} %"])
     note = (
-        "Seconds of a pass, the first of each fit left out, medians of fits made in turns: the "
-        "same rows as one array on threads of this process, and in eight blocks on workers of one "
-        "thread. Gain is one worker's time over that of two, overhead what two workers need beyond "
-        "two threads."
+        "Seconds of a pass, the first of each fit left out, medians of one fit or more, in turns: "
+        "the same rows as one array on threads of this process, and in eight blocks on workers of "
+        "one thread. Gain is one worker's time over that of two, overhead what two workers need "
+        "beyond two threads."
     )
     header = ["data, components, learning", *labels, "gain", "overhead"]
     return [table("A Dask array on worker processes", note, header, rows)] * bool(rows)
