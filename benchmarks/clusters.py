@@ -8,6 +8,9 @@ import numpy as np
 import peers
 import scipy.sparse as sp
 
+# Blocks of the data, more than there are workers.
+N_BLOCKS = 8
+
 
 class _Ends:
     """Callback that notes when passes begin and end."""
@@ -98,7 +101,6 @@ def cluster(
     *,
     options=None,
     n_samples=None,
-    n_blocks=8,
     passes=3,
     seed=0,
     threads=1,
@@ -119,8 +121,6 @@ def cluster(
         Of the estimator.
     n_samples : int, default=None
         How many rows, None for all.
-    n_blocks : int, default=8
-        Blocks of the Dask array.
     passes : int, default=3
         How many passes; the first is not timed.
     seed : int, default=0
@@ -162,12 +162,12 @@ def cluster(
         distributed.LocalCluster(**given, dashboard_address=":0") as held,
         distributed.Client(held) as client,
     ):
-        edges = np.linspace(0, X.shape[0], n_blocks + 1).astype(int)
+        edges = np.linspace(0, X.shape[0], N_BLOCKS + 1).astype(int)
         blocks = []
         workers = list(client.scheduler_info()["workers"])
         for b, (first, last) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
             # Neighbours beside each other, as a cluster that reads them has them.
-            part = client.scatter(X[first:last], workers=[workers[b * n_workers // n_blocks]])
+            part = client.scatter(X[first:last], workers=[workers[b * n_workers // N_BLOCKS]])
             shape = (int(last - first), X.shape[1])
             blocks.append(da.from_delayed(part, shape, dtype=X.dtype))
         there = da.concatenate(blocks)
