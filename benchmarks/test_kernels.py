@@ -63,6 +63,7 @@ def step(request, drawn):
         given=given,
         rows_of=rows_of,
         rows=rows,
+        row=np.arange(len(words), dtype=np.int32),
         index=index,
         resp=resp,
     )
@@ -82,20 +83,12 @@ def test_fit_documents(benchmark, step):
 
 
 def test_sum_by_word(benchmark, step):
-    weight = step.rows[0]
     if not step.index.shape[1]:  # no sparsity is asked for
-        benchmark(
-            topic_stats.sum_by_word_dense,
-            step.chunk.indptr,
-            step.word_ptr,
-            step.occurrence,
-            step.resp,
-            weight,
-        )
+        given = step.chunk.indptr, step.word_ptr, step.occurrence, step.resp
+        benchmark(topic_stats.sum_by_word_dense, *given, step.rows[0], step.row)
     else:
-        benchmark(
-            topic_stats.sum_by_word, step.word_ptr, step.occurrence, step.index, step.resp, weight
-        )
+        given = step.word_ptr, step.occurrence, step.index, step.resp
+        benchmark(topic_stats.sum_by_word, *given, step.rows[0], step.row)
 
 
 def test_start(benchmark, drawn):

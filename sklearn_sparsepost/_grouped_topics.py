@@ -23,6 +23,7 @@ from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._models.grouped import group_weights, row_predictions, row_shares
 from sklearn_sparsepost._models.mixture import as_csr
 from sklearn_sparsepost._models.priors import GAUSSIAN_PARAMETERS
+from sklearn_sparsepost._models.word_weights import WordWeights
 from sklearn_sparsepost._run.blocks import group_blocks, labels_by_block
 from sklearn_sparsepost._run.chunks import DenseChunk, group_rows
 from sklearn_sparsepost._run.collections import (
@@ -283,7 +284,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
         if _wants_words(self):
             return super()._state_of_fitted(model, corpus)
         globals_ = self._globals(self._observation, corpus.dtype, model.documents)
-        globals_.axes, globals_.scratch = model.axes, model.scratch
+        globals_.axes, globals_.word_weights = model.axes, WordWeights()
         stats = model.empty_stats()
         for part, _ in corpus.map(model.local_step, globals_):
             stats.add(part)

@@ -51,9 +51,9 @@ def gammaln(x, n_threads=1):
 
 def log_in_double(x):
     """log(x) as the statistics sum it: of one token of each word, in one topic."""
-    ptr = np.arange(len(x) + 1)
+    ptr, row = np.arange(len(x) + 1), np.arange(len(x), dtype=np.int32)
     return topic_stats.sum_by_word(
-        ptr, ptr[:-1], np.zeros((len(x), 1), np.int32), np.ones((len(x), 1)), x[:, None]
+        ptr, ptr[:-1], np.zeros((len(x), 1), np.int32), np.ones((len(x), 1)), x[:, None], row
     )[-1]
 
 

@@ -226,7 +226,7 @@ def test_statistics_recount(rao_blackwell, burn_in):
         np.testing.assert_array_equal(again, mass)
     empty = np.empty((0, len(alpha)), np.float32)
     row_ptr, topics, values, _ = topic_stats.sum_by_word(
-        items.ptr, items.occurrence, index, resp, empty
+        items.ptr, items.occurrence, index, resp, empty, items.row
     )
     totals = np.add.reduceat(values, row_ptr[:-1])
     np.testing.assert_allclose(totals, np.asarray(X.sum(axis=0)).ravel()[items.words], rtol=1e-5)

@@ -42,12 +42,15 @@ def local_step(X, components, alpha, L, dtype, **options):
         n_threads=n_threads,
         **options,
     )
+    # As if other words had been weighed before, and these from the last to the first.
+    weights = np.concatenate([np.full((3, len(alpha)), np.nan, dtype), rows[0][::-1]])
+    row = np.arange(3, len(weights), dtype=np.int32)[::-1].copy()
     if len(alpha) <= L:
         table = topic_stats.sum_by_word_dense(
-            indptr, word_ptr, occurrence, resp, rows[0], n_threads
+            indptr, word_ptr, occurrence, resp, weights, row, n_threads
         )
     else:
-        table = topic_stats.sum_by_word(word_ptr, occurrence, index, resp, rows[0], n_threads)
+        table = topic_stats.sum_by_word(word_ptr, occurrence, index, resp, weights, row, n_threads)
     return rows, index, resp, mass, report, (words, *table)
 
 

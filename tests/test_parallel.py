@@ -6,8 +6,10 @@ import pickle
 import platform
 import subprocess
 import sys
+import threading
 import time
 import weakref
+from collections import deque
 
 import joblib
 import numpy as np
@@ -34,7 +36,6 @@ from sklearn_sparsepost._run.chunks import (
     unit_pointer,
 )
 from sklearn_sparsepost._run.dispatch import Corpus
-from sklearn_sparsepost._run.threads import Scratch
 
 
 @pytest.fixture(scope="module")
@@ -525,23 +526,34 @@ print(before, inside, new_pages())
 
 def test_large_memory_is_used_again_for_a_while(monkeypatch):
     shape = 1000, memory.LEAST_KEPT // 8000 + 2
-    monkeypatch.setattr(memory._LeftBriefly, "block", None)
+    monkeypatch.setattr(memory._LeftBriefly, "blocks", deque(maxlen=2))
     monkeypatch.setattr(memory, "KEPT_SECONDS", 1e3)
     table = memory.recycled_briefly(shape, np.float64)
     where = table.ctypes.data
     del table
     again = memory.recycled_briefly(shape, np.float64)
     assert again.ctypes.data == where and again.shape == shape and again.flags.writeable
-    monkeypatch.setattr(memory, "KEPT_SECONDS", 0)
     del again
-    deadline = time.monotonic() + 60
-    while memory._LeftBriefly.block is not None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert memory._LeftBriefly.block is None
+    other = memory.recycled_briefly((5000, shape[1]), np.float64)  # which that one is too small for
+    assert other.ctypes.data != where and memory._LeftBriefly.blocks
+    again = memory.recycled_briefly(shape, np.float64)
+    assert again.ctypes.data == where and not memory._LeftBriefly.blocks
     small = memory.recycled_briefly((3, 2), np.float32)
-    assert small.dtype == np.float32 and memory._LeftBriefly.block is None
+    assert small.dtype == np.float32
+    del small
+    assert not memory._LeftBriefly.blocks
 
 
-def test_scratch_that_arrives_is_the_process_own():
-    first, second = (pickle.loads(pickle.dumps(Scratch())) for _ in range(2))
-    assert first is second and isinstance(first, Scratch)
+def test_large_memory_is_given_back_in_the_end(monkeypatch):
+    shape = 1000, memory.LEAST_KEPT // 8000 + 2
+    monkeypatch.setattr(memory._LeftBriefly, "blocks", deque(maxlen=2))
+    monkeypatch.setattr(memory._LeftBriefly, "watched", False)
+    monkeypatch.setattr(memory, "KEPT_SECONDS", 0.05)
+    before = threading.active_count()
+    for _ in range(20):
+        memory.recycled_briefly(shape, np.float64)
+    assert memory._LeftBriefly.blocks and threading.active_count() <= before + 2
+    deadline = time.monotonic() + 60
+    while memory._LeftBriefly.blocks and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not memory._LeftBriefly.blocks

@@ -10,17 +10,8 @@ from sklearn_sparsepost._kernels._gibbs_draws cimport (
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES
 from sklearn_sparsepost._kernels._math cimport exp_nonpos
+from sklearn_sparsepost._kernels._prefetch cimport fetch_to_write
 from sklearn_sparsepost._kernels._uniform cimport uniform_init, uniform_next
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define SPARSEPOST_PREFETCH(p) __builtin_prefetch((p), 1, 3)
-    #else
-    #define SPARSEPOST_PREFETCH(p) ((void)(p))
-    #endif
-    """
-    void SPARSEPOST_PREFETCH(const void *) noexcept nogil
 
 
 cdef enum:
@@ -275,31 +266,31 @@ cdef inline void _fetch(
     cdef int j, n = <int>t.stride
     if word.kind == LISTED:
         for j in range(0, word.length, 16):
-            SPARSEPOST_PREFETCH(t.pool + word.first + j)
+            fetch_to_write(t.pool + word.first + j)
         if model_t is PitmanYor:
             for j in range(0, word.length, 8):
-                SPARSEPOST_PREFETCH(t.cells + word.cells + j)
+                fetch_to_write(t.cells + word.cells + j)
         if model_t is PitmanYor:
-            SPARSEPOST_PREFETCH(t.tables + word.cells)
+            fetch_to_write(t.tables + word.cells)
         return
     if model_t is PitmanYor:
-        SPARSEPOST_PREFETCH(t.tables + word.cells + k)
-        SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + k)
+        fetch_to_write(t.tables + word.cells + k)
+        fetch_to_write(t.dense + word.row * t.stride + k)
     if word.kind == DENSE:
         n = min(n, MOST_FETCHED)
     elif n > 16 * s.n_listed:  # not every line of the row is read
         for j in range(s.n_listed):
             if model_t is PitmanYor:
-                SPARSEPOST_PREFETCH(t.cells + word.cells + s.listed[j])
+                fetch_to_write(t.cells + word.cells + s.listed[j])
             else:
-                SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + s.listed[j])
+                fetch_to_write(t.dense + word.row * t.stride + s.listed[j])
         return
     for j in range(0, n, 16):
         if model_t is PitmanYor:
-            SPARSEPOST_PREFETCH(t.cells + word.cells + j)
-            SPARSEPOST_PREFETCH(t.cells + word.cells + j + 8)
+            fetch_to_write(t.cells + word.cells + j)
+            fetch_to_write(t.cells + word.cells + j + 8)
         else:
-            SPARSEPOST_PREFETCH(t.dense + word.row * t.stride + j)
+            fetch_to_write(t.dense + word.row * t.stride + j)
 
 
 cdef inline void _visit(
@@ -312,7 +303,7 @@ cdef inline void _visit(
     if begin == end:
         return
     for token in range(begin, min(begin + AHEAD, end)):
-        SPARSEPOST_PREFETCH(t.words + word[token])
+        fetch_to_write(t.words + word[token])
     uniform_init(&s.stream, seed, number, unit)
     if logits == NULL:
         _enter(model, s, z, first, stop)
@@ -323,7 +314,7 @@ cdef inline void _visit(
             _fetch(model, s, t, t.words + word[token], z[token])
     for token in range(begin, end):
         if token + AHEAD < end:
-            SPARSEPOST_PREFETCH(t.words + word[token + AHEAD])
+            fetch_to_write(t.words + word[token + AHEAD])
         if token + FETCHED < end and word[token + FETCHED] != word[token + FETCHED - 1]:
             _fetch(model, s, t, t.words + word[token + FETCHED], z[token + FETCHED])
         if model_t is Dirichlet:
@@ -347,10 +338,10 @@ cdef inline void _sweep_block(
         s.alpha, s.alpha_share, s.alpha_other = s.given, s.given_share, s.given_other
     for d in range(first, stop):
         if d + 1 < stop:
-            SPARSEPOST_PREFETCH(word + token_ptr[d + 1, g])
-            SPARSEPOST_PREFETCH(word + token_ptr[d + 1, g] + 16)
+            fetch_to_write(word + token_ptr[d + 1, g])
+            fetch_to_write(word + token_ptr[d + 1, g] + 16)
             for i in range(4):
-                SPARSEPOST_PREFETCH(z + token_ptr[d + 1, 0] + 32 * i)
+                fetch_to_write(z + token_ptr[d + 1, 0] + 32 * i)
         _visit(model, s, t, word, z, token_ptr[d, 0], token_ptr[d, n_groups], token_ptr[d, g],
                token_ptr[d, g + 1], NULL if logits == NULL else logits + d * s.K, seed, number,
                <uint64_t>(d * n_groups + g))

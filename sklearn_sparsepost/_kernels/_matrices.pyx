@@ -13,6 +13,7 @@ from libc.string cimport memset
 from scipy.linalg.cython_blas cimport dtrmm
 from scipy.linalg.cython_lapack cimport dgeqlf, dpotrf, dtrtri
 
+from sklearn_sparsepost._kernels._prefetch cimport fetch_row
 from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
@@ -28,9 +29,6 @@ cdef extern from "_matrices.h" nogil:
     void invert_triangle(lanes *matrix, int size)
     void multiply_left(const double *left, const lanes *matrix, int size, lanes *out)
     void triangulate(lanes *matrix, int size, lanes *axes)
-
-cdef extern from "_prefetch.h" nogil:
-    void fetch_row(const void *row, Py_ssize_t n_bytes)
 
 cdef enum:
     LANES = 8  # what columns come in multiples of, the STEP of `_squares.h`

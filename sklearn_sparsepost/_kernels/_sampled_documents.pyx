@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_draw
 from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, pick, run_up
+from sklearn_sparsepost._kernels._prefetch cimport fetch
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._scratch cimport take
 from sklearn_sparsepost._kernels._slots cimport (
@@ -30,16 +31,6 @@ from sklearn_sparsepost._kernels._topl cimport select_topl
 from sklearn_sparsepost._kernels._types cimport floating, indptr_t
 
 import numpy as np
-
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    #define SPARSEPOST_PREFETCH(at) ((void)(at))
-    #else
-    #define SPARSEPOST_PREFETCH(at) __builtin_prefetch(at)
-    #endif
-    """
-    void prefetch "SPARSEPOST_PREFETCH" (const void *at) noexcept nogil
 
 cdef enum:
     AHEAD = 16  # draws that are begun before the first of them is ended, since tables are far away
@@ -325,7 +316,7 @@ cdef inline Draw _begin_far(
         j = j if j < n else n - 1
         draw.column = words.column + words.column_first[w] + j
         draw.u = u - j
-        prefetch(draw.column)
+        fetch(draw.column)
     return draw
 
 

@@ -16,6 +16,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from sklearn_sparsepost._kernels._math cimport gammaln, log_pos
+from sklearn_sparsepost._kernels._prefetch cimport fetch
 from sklearn_sparsepost._kernels._scratch cimport take
 from sklearn_sparsepost._kernels._topic_steps cimport (
     dense_step, largest_change, prior_weights, sparse_step,
@@ -26,6 +27,7 @@ import numpy as np
 
 cdef enum:
     LANES = 8  # words are processed in blocks of this many, so that loops need no remainder
+    TOGETHER = 4  # words whose weights are gathered at a time
     RESTART_ITER = 3  # iterations that a restart proposal is given
 
 cdef struct Options:
@@ -118,11 +120,12 @@ cdef inline int _keep_above(
     const floating *mass, double active_tol, int *topics, int n
 ) noexcept nogil:
     """Shorten a list of topics to those with mass."""
-    cdef int a, kept = 0
-    for a in range(n):
-        if mass[topics[a]] > active_tol:
-            topics[kept] = topics[a]
-            kept += 1
+    cdef int a, k, kept = 0
+    cdef floating least = <floating>active_tol
+    for a in range(n):  # without branches, which nobody could predict
+        k = topics[a]
+        topics[kept] = k
+        kept += mass[k] > least
     return kept
 
 
@@ -344,25 +347,65 @@ cdef void _restart(
                 prior[a] = alpha[doc.topics[doc.rows[a]]]
 
 
+cdef inline const floating *_row_of(
+    const floating *topic_weight, int K, const int *word, int n_words, int u
+) noexcept nogil:
+    """What a word weighs in all topics, or the last one where there are no more."""
+    return topic_weight + <Py_ssize_t>word[u if u < n_words else n_words - 1] * K
+
+
+cdef inline void _gather(
+    const floating *topic_weight, int K, const int *word, int n_words, const int *topics, int n,
+    floating *block, Py_ssize_t m
+) noexcept nogil:
+    """What words weigh in n topics, topic by topic; those of padding are positive."""
+    cdef int u = 0, a, k
+    cdef Py_ssize_t i
+    cdef floating *out
+    cdef const floating *w0
+    cdef const floating *w1
+    cdef const floating *w2
+    cdef const floating *w3
+    cdef const floating *next0  # rows lie anywhere: those of the next words are fetched ahead
+    cdef const floating *next1
+    cdef const floating *next2
+    cdef const floating *next3
+    while u < n_words:
+        w0 = _row_of(topic_weight, K, word, n_words, u)
+        w1 = _row_of(topic_weight, K, word, n_words, u + 1)
+        w2 = _row_of(topic_weight, K, word, n_words, u + 2)
+        w3 = _row_of(topic_weight, K, word, n_words, u + 3)
+        next0 = _row_of(topic_weight, K, word, n_words, u + 4)
+        next1 = _row_of(topic_weight, K, word, n_words, u + 5)
+        next2 = _row_of(topic_weight, K, word, n_words, u + 6)
+        next3 = _row_of(topic_weight, K, word, n_words, u + 7)
+        for a in range(n):
+            k = topics[a]
+            fetch(next0 + k)
+            fetch(next1 + k)
+            fetch(next2 + k)
+            fetch(next3 + k)
+            out = block + a * m + u
+            out[0], out[1], out[2], out[3] = w0[k], w1[k], w2[k], w3[k]
+        u += TOGETHER
+    for a in range(n):
+        for i in range(u, m):
+            block[a * m + i] = 1
+
+
 cdef void _fit_document(
     Document *doc, const int *word, const floating *topic_weight, const floating *alpha,
     const double *gammaln_alpha, const Options *opt, double active_tol,
     floating *vec, floating *words, floating *resp
 ) noexcept nogil:
     """Hughes & Sudderth 2016, Alg. 2, for one document from the masses in MASS, then restarts."""
-    cdef int K = opt.n_topics, a, u
+    cdef int K = opt.n_topics, a
     cdef Py_ssize_t m = doc.m
     cdef floating *block = words + BLOCK * m
-    cdef const floating *row
     for a in range(doc.n_active):
         doc.rows[a] = a
         vec[ALPHA * doc.stride + a] = alpha[doc.topics[a]]
-        for u in range(doc.n_words, m):
-            block[a * m + u] = 1
-    for u in range(doc.n_words):
-        row = topic_weight + <Py_ssize_t>word[u] * K
-        for a in range(doc.n_active):
-            block[a * m + u] = row[doc.topics[a]]
+    _gather(topic_weight, K, word, doc.n_words, doc.topics, doc.n_active, block, m)
     if doc.dense and not doc.started:  # the first step is under a uniform document
         for a in range(K):
             vec[WEIGHT * doc.stride + a] = 1

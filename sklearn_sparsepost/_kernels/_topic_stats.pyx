@@ -14,6 +14,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from sklearn_sparsepost._kernels._math cimport digamma, gammaln, log_pos
+from sklearn_sparsepost._kernels._prefetch cimport fetch
 from sklearn_sparsepost._kernels._types cimport floating, indptr_t
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 # What is not a sum over one word is summed over this many blocks, whatever the threads.
 cdef enum:
     BLOCKS = 32
+    AHEAD = 4  # occurrences of a word lie anywhere: those after some more are fetched
 
 
 def sum_by_word(
@@ -29,6 +31,7 @@ def sum_by_word(
     const int[:, ::1] index,  # IN
     const floating[:, ::1] resp,  # IN
     const floating[:, ::1] weight,  # IN
+    const int[::1] row,  # IN
     int n_threads=1,  # IN
 ):
     """Expected counts of every word in every topic, summed in document order (sparse step).
@@ -39,8 +42,10 @@ def sum_by_word(
         What `_topic_words.index_words` returned.
     index, resp : ndarray of shape (nnz, L)
         What `_topic_documents.fit_documents` returned.
-    weight : ndarray of shape (n_words, n_topics) or (0, n_topics)
+    weight : ndarray of shape (n_weighed, n_topics) or (0, n_topics)
         What `_topic_words.topic_rows` returned; without words, no logs are summed.
+    row : ndarray of shape (n_words,), int32
+        The row of `weight` that each word has.
     n_threads : int, default=1
         Number of OpenMP threads.
 
@@ -55,7 +60,7 @@ def sum_by_word(
     log_weight_sum : ndarray of shape (n_words,), float64
         Sum over topics of count * log(weight): what the documents' bounds hold of E[log phi].
     """
-    cdef Py_ssize_t n_words = word_ptr.shape[0] - 1, w, i, p
+    cdef Py_ssize_t n_words = word_ptr.shape[0] - 1, w, i, p, last
     cdef int K = <int>weight.shape[1], L = <int>index.shape[1], j, k, n
     cdef double x
     cdef long long at
@@ -87,13 +92,19 @@ def sum_by_word(
                 continue
             n = 0
             at = upper[w]
-            for i in range(word_ptr[w], word_ptr[w + 1]):
+            last = word_ptr[w + 1] - 1
+            for i in range(word_ptr[w], last + 1):
+                p = occurrence[i + AHEAD if i + AHEAD <= last else last]
+                fetch(&index[p, 0])
+                fetch(&resp[p, 0])
                 p = occurrence[i]
                 for j in range(L):
                     k = index[p, j]
                     if k < 0:
                         break
                     if not used[k]:
+                        if logs:
+                            fetch(&weight[row[w], k])
                         used[k] = 1
                         total[k] = 0
                         topics[at + n] = k
@@ -104,7 +115,7 @@ def sum_by_word(
                 k = topics[at + j]
                 counts[at + j] = <floating>total[k]
                 if logs:
-                    x = x + total[k] * log_pos(<double>weight[w, k])
+                    x = x + total[k] * log_pos(<double>weight[row[w], k])
                 used[k] = 0
             stored[w] = n
             log_sum[w] = x
@@ -122,6 +133,7 @@ def sum_by_word_dense(
     const long long[::1] occurrence,  # IN
     const floating[:, ::1] resp,  # IN
     const floating[:, ::1] weight,  # IN
+    const int[::1] row,  # IN
     int n_threads=1,  # IN
 ):
     """Expected counts of every word in every topic, summed in document order (dense step).
@@ -130,7 +142,7 @@ def sum_by_word_dense(
     ----------
     indptr : ndarray of shape (n_documents + 1,), int64
         CSR row pointer of the chunk.
-    word_ptr, occurrence, weight, n_threads
+    word_ptr, occurrence, weight, row, n_threads
         As for `sum_by_word`.
     resp : ndarray of shape (nnz + n_documents * n_topics, 1)
         What `_topic_documents.fit_documents` returned.
@@ -178,11 +190,11 @@ def sum_by_word_dense(
             n = 0
             x = 0
             for k in range(K):
-                ratio = total[k] * weight[w, k]
+                ratio = total[k] * weight[row[w], k]
                 if ratio > 0:
                     topics[at + n] = k
                     counts[at + n] = <floating>ratio
-                    x = x + ratio * log_pos(<double>weight[w, k])
+                    x = x + ratio * log_pos(<double>weight[row[w], k])
                     n = n + 1
             stored[w] = n
             log_sum[w] = x

@@ -17,8 +17,9 @@ from sklearn_sparsepost._models.tracking import (
     entropy_losses,
     list_entropy_losses,
 )
+from sklearn_sparsepost._models.word_weights import WordWeights
 from sklearn_sparsepost._run.chunks import neighbours, row_sums
-from sklearn_sparsepost._run.threads import Scratch, single_blas, threads_for
+from sklearn_sparsepost._run.threads import single_blas, threads_for
 from sklearn_sparsepost._suffstats import SuffStats
 from sklearn_sparsepost._tables import ENTRY_WORK, SparseTable
 
@@ -50,6 +51,8 @@ class Items:
         Item `i` is in ``occurrence[ptr[i]:ptr[i + 1]]``.
     words : ndarray of shape (n_items,), int32, or None
         The items' columns, if they are words.
+    row : ndarray of shape (n_items,), int32
+        Which row of the weights each item has, at first that of its number.
     weight : ndarray of shape (n_groups,) or None
         How often each group counts, if they are documents; None for once.
     """
@@ -66,12 +69,13 @@ class Items:
             self.words, self.local, self.ptr, self.occurrence = _INDEXED[chunk]
             self.counts, self.n_features = chunk.data, chunk.n_features
             self.weight = chunk.weight
+            self.row = np.arange(len(self.words), dtype=np.int32)
             return
         if chunk.indptr is None:
             raise ValueError("dense data have mixed membership in groups of rows: give groups")
         n_rows, dtype = chunk.n_rows, chunk.rows.dtype
         self.words, self._rows = None, chunk.rows
-        self.local = np.arange(n_rows, dtype=np.int32)
+        self.local = self.row = np.arange(n_rows, dtype=np.int32)
         self.ptr = np.arange(n_rows + 1, dtype=np.int64)
         self.occurrence = np.arange(n_rows, dtype=np.int64)
         weight = np.ones(n_rows) if chunk.weight is None else chunk.weight
@@ -86,6 +90,12 @@ class Items:
         ones = np.ones(n_items, dtype=self.counts.dtype)
         entries = ones, self.words, np.arange(n_items + 1)
         return sp.csr_array(entries, shape=(n_items, self.n_features))
+
+    def of_words(self, words):
+        """Other words than the chunk's as items, to be weighed."""
+        new = copy(self)
+        new.words = words
+        return new
 
     def n_tokens(self):
         """Lengths of the groups, (n_groups,), each counted once."""
@@ -178,7 +188,6 @@ class Admixture(Model):
         self.dtype = np.dtype(dtype)
         self.keeps_local = keeps_local
         self.can_delete = documents.has_rest
-        self.scratch = Scratch()
         self.axes = {"count": 0, "prior_gain": 0}
         self.axes |= {name: observation.axes.get(name, 0) for name in observation.empty(0)}
 
@@ -223,7 +232,7 @@ class Admixture(Model):
             axes=self.axes,
             track=track,
             keeps_local=self.keeps_local,
-            scratch=self.scratch,
+            word_weights=WordWeights(),
         )
 
     @staticmethod
@@ -235,13 +244,13 @@ class Admixture(Model):
         if items.weight is not None and (track is not None or documents.has_rest):
             raise ValueError("documents have weights under Dirichlet priors and without moves only")
         level = documents.level(len(alpha))
-        weights = observation.item_weights(
-            items, globals_.table, level, items.counts.dtype, globals_.scratch.array
-        )
+        dtype = items.counts.dtype
+        find = partial(observation.item_weights, table=globals_.table, level=level, dtype=dtype)
+        weights = globals_.word_weights.of(items, len(alpha), level, dtype, find)
         n_tokens = items.n_tokens()
         index, resp, mass, report = documents.fit(
             items.indptr,
-            items.local,
+            items.row[items.local],
             items.counts,
             weights,
             alpha,
@@ -376,14 +385,14 @@ def _sum_items(items, index, resp, weight):
     n_threads = threads_for(items.counts.size * weight.shape[1])
     if index.shape[1]:
         *parts, log_weights = topic_stats.sum_by_word(
-            items.ptr, items.occurrence, index, resp, weight, n_threads
+            items.ptr, items.occurrence, index, resp, weight, items.row, n_threads
         )
     else:
         *parts, log_weights = topic_stats.sum_by_word_dense(
-            items.indptr, items.ptr, items.occurrence, resp, weight, n_threads
+            items.indptr, items.ptr, items.occurrence, resp, weight, items.row, n_threads
         )
-    rows = np.arange(len(weight), dtype=np.int32)
-    return SparseTable(rows, *parts, weight.shape), log_weights.sum()
+    shape = len(items.row), weight.shape[1]
+    return SparseTable(np.arange(shape[0], dtype=np.int32), *parts, shape), log_weights.sum()
 
 
 def occurrence_shares(items, index, resp, weight, which=slice(None)):
@@ -403,7 +412,7 @@ def occurrence_shares(items, index, resp, weight, which=slice(None)):
         return sp.csr_array((share.astype(np.float64), index.ravel()[at], indptr), shape=shape)
     documents = np.repeat(np.arange(len(items.indptr) - 1), np.diff(items.indptr))[which]
     of_document = resp[len(items.counts) :, 0].reshape(-1, K).astype(np.float64)
-    share = weight[items.local[which]] * of_document[documents]
+    share = weight[items.row[items.local[which]]] * of_document[documents]
     return sp.csr_array(share / share.sum(axis=1, keepdims=True))
 
 

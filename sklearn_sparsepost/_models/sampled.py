@@ -307,11 +307,10 @@ class SampledAdmixture(Admixture):
             index,
             resp,
             np.empty((0, len(alpha)), dtype=resp.dtype),
+            items.row,
             threads_for(16 * index.size),
         )
-        n_items = len(items.ptr) - 1
-        rows = np.arange(n_items, dtype=np.int32)
-        table = SparseTable(rows, *parts, (n_items, len(alpha)))
+        table = SparseTable(items.row, *parts, (len(items.row), len(alpha)))
         n_tokens = items.n_tokens()
         gains = documents.gains(alpha, mass, n_tokens, items.weight)
         arrays = {

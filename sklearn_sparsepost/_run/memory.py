@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 
@@ -51,12 +52,16 @@ def recycled(shape):
 def _table_over(block, shape, dtype, leave):
     """A table in some memory if it fits, or else in new one, which is left in the end."""
     n_bytes = dtype.itemsize * int(np.prod(shape))
-    if block is None or not n_bytes <= block.nbytes <= 2 * n_bytes:
+    if block is None or not _fits(block, n_bytes):
         block = np.empty(n_bytes, dtype=np.uint8)
     # Over a memoryview: views of an array that has an array for its base would not hold it.
     entries = np.frombuffer(memoryview(block)[:n_bytes], dtype)
     weakref.finalize(entries, leave, block).atexit = False
     return entries.reshape(shape)
+
+
+def _fits(block, n_bytes):
+    return n_bytes <= block.nbytes <= 2 * n_bytes
 
 
 def recycled_zeros(shape):
@@ -67,14 +72,14 @@ def recycled_zeros(shape):
 
 
 class _LeftBriefly:
-    """Memory that the last such table has left, for a while."""
+    """Memory that large tables have left lately, with the time when, the newest last."""
 
-    lock = threading.Lock()
-    block = None
+    blocks = deque(maxlen=N_KEPT)
+    watched = False  # whether a timer is to look after it
 
 
 def recycled_briefly(shape, dtype):
-    """A table with any contents and of any size, where possible in memory of the last such one.
+    """A table with any contents and of any size, where possible in memory of a late such one.
 
     Parameters
     ----------
@@ -86,27 +91,53 @@ def recycled_briefly(shape, dtype):
     Returns
     -------
     table : ndarray
-        Once no view of it is left its memory is kept for the next one, for `KEPT_SECONDS`.
+        Once no view of it is left its memory is kept for the next one, for `KEPT_SECONDS` or so.
     """
     dtype = np.dtype(dtype)
-    if dtype.itemsize * int(np.prod(shape)) < LEAST_KEPT:
+    n_bytes = dtype.itemsize * int(np.prod(shape))
+    if n_bytes < LEAST_KEPT:
         return np.empty(shape, dtype)
-    with _LeftBriefly.lock:
-        block, _LeftBriefly.block = _LeftBriefly.block, None
-    return _table_over(block, shape, dtype, _leave)
+    fitting = None
+    for left_at, block in _taken():
+        if fitting is None and _fits(block, n_bytes):
+            fitting = block
+        else:
+            _LeftBriefly.blocks.append((left_at, block))
+    return _table_over(fitting, shape, dtype, _leave)
+
+
+def _taken():
+    """Take out what is there now, one after another, whoever else does the same."""
+    for _ in range(len(_LeftBriefly.blocks)):
+        try:
+            yield _LeftBriefly.blocks.popleft()
+        except IndexError:
+            return
 
 
 def _leave(block):
-    _LeftBriefly.block = block
-    timer = threading.Timer(KEPT_SECONDS, _give_back, (weakref.ref(block),))
+    # Without a lock: this may run inside any line of the code that would hold it.
+    _LeftBriefly.blocks.append((monotonic(), block))
+    if not _LeftBriefly.watched:
+        _LeftBriefly.watched = True
+        _look_later()
+
+
+def _look_later():
+    timer = threading.Timer(KEPT_SECONDS, _give_back)
     timer.daemon = True
     timer.start()
 
 
-def _give_back(left):
-    with _LeftBriefly.lock:
-        if _LeftBriefly.block is left():
-            _LeftBriefly.block = None
+def _give_back():
+    """Let go of what was left long ago, and look again later if there is more."""
+    _LeftBriefly.watched = False
+    for left_at, block in _taken():
+        if monotonic() - left_at < KEPT_SECONDS:
+            _LeftBriefly.blocks.append((left_at, block))
+    if _LeftBriefly.blocks and not _LeftBriefly.watched:
+        _LeftBriefly.watched = True
+        _look_later()
 
 
 def forget():

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-import numpy as np
 from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
@@ -133,32 +132,6 @@ _BLAS = _SingleBlas()
 def single_blas():
     """A context in which BLAS has one thread: its sums then have the same bits everywhere."""
     return _BLAS.held()
-
-
-class Scratch(threading.local):
-    """Memory of a thread that is used again and again: new pages cost more than the work does."""
-
-    def __init__(self):
-        self.buffer = np.empty(0, dtype=np.uint8)
-
-    def array(self, shape, dtype):
-        """An array with any contents, valid until the next call."""
-        n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        if n_bytes > self.buffer.nbytes:
-            self.buffer = None  # before the larger one
-            self.buffer = np.empty(n_bytes + n_bytes // 8, dtype=np.uint8)
-        return self.buffer[:n_bytes].view(dtype).reshape(shape)
-
-    def __reduce__(self):
-        return _of_process, ()
-
-
-_SCRATCH = Scratch()
-
-
-def _of_process():
-    """The one that all values share which come from other processes, each for a step or so."""
-    return _SCRATCH
 
 
 class _Settled(threading.local):
