@@ -27,6 +27,7 @@ import numpy as np
 
 cdef enum:
     LANES = 8  # words are processed in blocks of this many, so that loops need no remainder
+    AHEAD = 8  # words whose best topics are fetched before they are read
     TOGETHER = 4  # words whose weights are gathered at a time
     RESTART_ITER = 3  # iterations that a restart proposal is given
 
@@ -158,6 +159,9 @@ cdef int _active_topics(
         return n
     memset(full, 0, K * sizeof(floating))
     for u in range(n_words):
+        a = word[u + AHEAD if u + AHEAD < n_words else n_words - 1]
+        fetch(best + <Py_ssize_t>a * L)
+        fetch(share + <Py_ssize_t>a * L)
         b = best + <Py_ssize_t>word[u] * L
         s = share + <Py_ssize_t>word[u] * L
         for j in range(L):
