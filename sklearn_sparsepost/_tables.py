@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels import _row_tables, topic_stats
-from sklearn_sparsepost._run.memory import recycled
+from sklearn_sparsepost._run.memory import recycled, recycled_briefly
 from sklearn_sparsepost._run.threads import threads_for
 
 # The share of entries up to which a table is smaller, and faster to add, stored sparsely.
@@ -127,16 +127,8 @@ class SparseTable:
         """This table with components summed by where they go."""
         shape = self.shape[0], int(target.max()) + 1
         each = np.arange(len(self.row_ptr), dtype=np.int64)
-        found = _row_tables.sum_rows(
-            each,
-            each[:-1],
-            self.row_ptr,
-            target.astype(np.int32)[self.columns],
-            self.values,
-            self.row_ptr,
-            shape[1],
-            threads_for(ENTRY_WORK * len(self.columns)),
-        )
+        entries = self.row_ptr, target.astype(np.int32)[self.columns], self.values
+        found = _summed_rows(each, each[:-1], *entries, self.row_ptr, shape[1])
         return SparseTable(self.rows, *found, shape)
 
     def placed(self, features, n_features):
@@ -484,9 +476,10 @@ def sum_of_tables(tables, *, exact=False):
     shape = tables[0].shape
     rows = np.concatenate([table.rows for table in tables])
     row_ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(t.row_ptr) for t in tables]))])
-    columns = np.concatenate([table.columns for table in tables])
-    values = np.concatenate([table.values for table in tables])
-    values = values.astype(np.float64, copy=False) if exact else values
+    kind = np.float64 if exact else np.result_type(*(table.values for table in tables))
+    columns, values = (recycled_briefly(row_ptr[-1:], dtype) for dtype in (np.int32, kind))
+    np.concatenate([table.columns for table in tables], out=columns)
+    np.concatenate([table.values for table in tables], out=values)
     del tables  # many and large, and held by nobody else
     member = np.argsort(rows, kind="stable")
     rows = rows[member]
@@ -494,17 +487,16 @@ def sum_of_tables(tables, *, exact=False):
     features, group_ptr = rows[first], np.append(first, len(member))
     lengths = np.diff(np.append(0, np.cumsum(np.diff(row_ptr)[member]))[group_ptr])
     reserved = np.append(0, np.cumsum(np.minimum(lengths, shape[1])))
-    found = _row_tables.sum_rows(
-        group_ptr,
-        member,
-        row_ptr,
-        columns,
-        values,
-        reserved,
-        shape[1],
-        threads_for(ENTRY_WORK * len(columns)),
-    )
+    found = _summed_rows(group_ptr, member, row_ptr, columns, values, reserved, shape[1])
     return SparseTable(features, *found, shape)
+
+
+def _summed_rows(group_ptr, member, row_ptr, columns, values, reserved, n_columns):
+    """Sums of groups of rows, which have so much room at first."""
+    room = [recycled_briefly(reserved[-1:], dtype) for dtype in (np.int32, values.dtype)]
+    n_threads = threads_for(ENTRY_WORK * len(columns))
+    entries = row_ptr, columns, values
+    return _row_tables.sum_rows(group_ptr, member, *entries, reserved, *room, n_columns, n_threads)
 
 
 class PseudoCounts:

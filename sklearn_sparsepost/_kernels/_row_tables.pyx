@@ -225,6 +225,8 @@ def sum_rows(
     const int[::1] topics,  # IN
     const floating[::1] values,  # IN
     const long long[::1] out_first,  # IN
+    int[::1] out_topics,  # OUT
+    floating[::1] out_values,  # OUT
     int n_topics,  # IN
     int n_threads=1,  # IN
 ):
@@ -240,6 +242,8 @@ def sum_rows(
         Row `r` has its entries at ``row_ptr[r]:row_ptr[r + 1]``.
     out_first : ndarray of shape (n_groups + 1,), int64
         Where each sum is written at first: so far apart that all its entries fit.
+    out_topics, out_values : ndarray of shape (out_first[-1],)
+        There; what they hold afterwards is of no use.
     n_topics : int
         Number of topics.
     n_threads : int, default=1
@@ -255,14 +259,11 @@ def sum_rows(
     cdef Py_ssize_t g, i, r, n_marks = (n_topics + 63) // 64
     sum_ptr_array = np.zeros(group_ptr.shape[0], dtype=np.int64)
     length_array = np.zeros(group_ptr.shape[0] - 1, dtype=np.int64)
-    out_topics_array = np.empty(out_first[out_first.shape[0] - 1], dtype=np.int32)
-    out_values_array = np.empty(len(out_topics_array), dtype=np.asarray(values).dtype)
-    if not len(out_topics_array):
-        return sum_ptr_array, out_topics_array, out_values_array
+    dtype = np.asarray(out_values).dtype
+    if not out_topics.shape[0]:
+        return sum_ptr_array, np.empty(0, dtype=np.int32), np.empty(0, dtype=dtype)
     cdef long long[::1] length = length_array
     cdef const long long[::1] sum_ptr = sum_ptr_array
-    cdef int[::1] out_topics = out_topics_array
-    cdef floating[::1] out_values = out_values_array
     cdef uint64_t *marks
     cdef double *total
     cdef int no_memory = 0
@@ -289,7 +290,7 @@ def sum_rows(
     np.cumsum(length_array, out=sum_ptr_array[1:])
     # Copies without gaps, as what lies between them would stay in memory.
     held_topics_array = np.empty(sum_ptr[length.shape[0]], dtype=np.int32)
-    held_values_array = np.empty(len(held_topics_array), dtype=out_values_array.dtype)
+    held_values_array = np.empty(len(held_topics_array), dtype=dtype)
     cdef int[::1] held_topics = held_topics_array
     cdef floating[::1] held_values = held_values_array
     for g in prange(length.shape[0], nogil=True, schedule="static", num_threads=n_threads):

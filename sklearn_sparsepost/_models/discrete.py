@@ -10,6 +10,7 @@ from sklearn_sparsepost._checks import MOST_COUNT
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels import topic_stats, topic_words
 from sklearn_sparsepost._models.observation import Observation
+from sklearn_sparsepost._run.memory import recycled_zeros
 from sklearn_sparsepost._run.threads import map_threads, single_blas, threads_for
 from sklearn_sparsepost._tables import PseudoCounts, SparseTable
 
@@ -139,7 +140,7 @@ class Multinomial(_Discrete):
     def empty(self, n_components):
         """Statistics of no data."""
         return {
-            "feature_counts": np.zeros((self.n_features, n_components)),
+            "feature_counts": recycled_zeros((self.n_features, n_components)),
             "feature_total": np.zeros(n_components),
         }
 

@@ -12,10 +12,10 @@ from time import monotonic
 
 import numpy as np
 
-# Bytes of a table from which its pages are always new, and up to which they are kept.
+# Bytes of a table from which its pages are always new, and up to which they are kept for good.
 LEAST_KEPT, MOST_KEPT = 2**22, 2**27
-# Tables whose memory is kept at most.
-N_KEPT = 2
+# Tables whose memory is kept at most, for good and for a while.
+N_KEPT, N_KEPT_BRIEFLY = 2, 6
 # How long memory is kept that may not be asked for again.
 KEPT_SECONDS = 20
 
@@ -37,11 +37,12 @@ def recycled(shape):
     Returns
     -------
     table : ndarray, float64
-        Its memory is kept for the next one once no view of it is left, up to `forget`.
+        Its memory is kept for the next one once no view of it is left, up to `forget`; that of a
+        very large one for a while.
     """
     n_bytes = 8 * int(np.prod(shape))
     if not LEAST_KEPT <= n_bytes <= MOST_KEPT:
-        return np.empty(shape)
+        return recycled_briefly(shape, np.float64)
     try:
         block = _Left.blocks.pop()
     except IndexError:
@@ -74,7 +75,7 @@ def recycled_zeros(shape):
 class _LeftBriefly:
     """Memory that large tables have left lately, with the time when, the newest last."""
 
-    blocks = deque(maxlen=N_KEPT)
+    blocks = deque(maxlen=N_KEPT_BRIEFLY)
     watched = False  # whether a timer is to look after it
 
 
@@ -143,6 +144,7 @@ def _give_back():
 def forget():
     """Give back all memory that is kept, and that of tables that are held once they are not."""
     _Left.blocks = deque(maxlen=N_KEPT)
+    _LeftBriefly.blocks.clear()
 
 
 # ---------------------------------------------------------------------- glibc's own
