@@ -126,7 +126,8 @@ def cluster(
     seed : int, default=0
         Of the start.
     threads : int, default=1
-        Threads of this process, 1 with workers, whose variables for OpenMP are this process's.
+        Threads of this process without workers; beside workers it has all, unless the environment
+        says otherwise, which holds for the workers, too.
     counts : bool, default=False
         Whether to count bytes, instead of seconds.
     profiled : bool, default=False

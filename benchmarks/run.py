@@ -45,8 +45,11 @@ def build_natively(folder):
 def measure(spec, environment):
     """One measurement in a new process; a failure is a result, too."""
     command = [sys.executable, str(HERE / "measure.py"), json.dumps(spec)]
-    threads = str(spec.get("threads", 1))
-    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, threads), **environment}
+    inherited = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
+    # Of workers, Dask says it, and one; their client has all threads, as users have it.
+    if not spec.get("n_workers"):
+        inherited |= dict.fromkeys(THREAD_VARIABLES, str(spec.get("threads", 1)))
+    environment = {**inherited, **environment}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
