@@ -116,3 +116,16 @@ def test_threads_that_wait_are_told_of_errors(rng):
             with pytest.raises(MemoryError, match="no more"):
                 future.result(60)
     assert_same(weigh(held, chunk, find), chunk, find)
+
+
+def test_what_an_interrupt_leaves_is_found_anew(rng):
+    observation = Multinomial("bayes", np.full((1, 1), 0.1), V)
+    find, chunk, held = finder_of(observation, rng), chunk_of(rng), WordWeights()
+
+    def interrupted(items, out=None):
+        find(items, out=out)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        weigh(held, chunk, interrupted)
+    assert_same(weigh(held, chunk, find), chunk, find)

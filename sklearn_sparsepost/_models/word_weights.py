@@ -52,18 +52,20 @@ class WordWeights:
         """
         if items.words is None:
             return find(items)
-        with self.changed:
-            begun = None if self.held is None else self.held.begin(items.words)
-            if begun is None:
-                self.held = _Held(items, n_components, level, dtype)
-                begun = self.held.begin(items.words)
-            held = self.held
-        new, rows = begun
+        held = None
         try:
+            with self.changed:
+                begun = None if self.held is None else self.held.begin(items.words)
+                if begun is None:
+                    self.held = _Held(items, n_components, level, dtype)
+                    begun = self.held.begin(items.words)
+                held = self.held
+            new, rows = begun
             held.write(rows, find(items.of_words(new), out=held.place(rows)))
-        except BaseException as error:
-            held.error = error
+        except BaseException as error:  # what was begun is never written
             self.held = None
+            if held is not None:
+                held.error = error
             raise
         finally:
             with self.changed:
