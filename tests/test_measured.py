@@ -118,12 +118,10 @@ COMPARED = {
     "single precision gains mixtures of 200 components little": """
         1 < each("mixture/bsds500-200/L=4 float64")
         / each("mixture/bsds500-200/L=4 float32") < 1.3""",
-    "Dask's profiler takes its time from the fit": """
-        ratio("cluster/arxiv300k-500/batch, 2 workers, profiled",
-              "cluster/arxiv300k-500/batch, 2 workers") > 1.05""",
-    "of memoized learning no more than passes differ by": """
-        0.9 < ratio("cluster/arxiv300k-500/memoized, 2 workers, profiled",
-                    "cluster/arxiv300k-500/memoized, 2 workers") < 1.05""",
+    "Dask's profiler costs about what passes differ by": """
+        all(0.9 < ratio(f"cluster/arxiv300k-500/{learning}, 2 workers, profiled",
+                        f"cluster/arxiv300k-500/{learning}, 2 workers") < 1.1
+            for learning in ("batch", "memoized"))""",
     "a second thread helps SparseHDP nearly as much as SparseLDA": """
         0.9 < (seconds(f"{HDP}/1") / seconds(f"{HDP}/2"))
         / (seconds(f"{HDP}/LDA, 1") / seconds(f"{HDP}/LDA, 2")) < 1""",
