@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
 
@@ -557,3 +558,16 @@ def test_large_memory_is_given_back_in_the_end(monkeypatch):
     while memory._LeftBriefly.blocks and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not memory._LeftBriefly.blocks
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_gives_back_memory_by_a_timer_of_its_own(monkeypatch):
+    monkeypatch.setattr(memory._LeftBriefly, "blocks", deque(maxlen=2))
+    monkeypatch.setattr(memory._LeftBriefly, "watched", True)  # by a timer of the parent
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child leaves
+        child = os.fork()
+    if not child:
+        memory.recycled_briefly((1000, memory.LEAST_KEPT // 8000 + 2), np.float64)
+        os._exit(0 if threading.active_count() == 2 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -79,6 +79,15 @@ class _LeftBriefly:
     watched = False  # whether a timer is to look after it
 
 
+def _after_fork():
+    """In the child: timers stayed behind."""
+    _LeftBriefly.watched = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def recycled_briefly(shape, dtype):
     """A table with any contents and of any size, where possible in memory of a late such one.
 
