@@ -6,7 +6,7 @@ from sklearn_sparsepost._kernels._alias cimport alias_build
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
     ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Held, PitmanYor, Sampler, Table, Topic,
     Word, model_t, topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense,
-    _draw_listed, _find, _join_topic, _leave_topic, _open, _remove, _step, _weigh,
+    _draw_listed, _find, _in_row, _join_topic, _leave_topic, _open, _remove, _step, _weigh,
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES
 from sklearn_sparsepost._kernels._math cimport exp_nonpos
@@ -18,7 +18,7 @@ cdef enum:
     AHEAD = 6  # tokens by which words are asked for
     FETCHED = 3  # and by which their counts are
     LINE = 64  # bytes of a line of cache
-    MOST_FETCHED = 128  # of a dense row's first topics; after these the processor asks by itself
+    MOST_FETCHED = 256  # of a dense row's first topics; after these the processor asks by itself
 
 
 # ---------------------------------------------------------------- documents
@@ -105,39 +105,40 @@ cdef inline void _leave(model_t *model, Sampler *s) noexcept nogil:
 
 
 cdef inline int _draw(
-    model_t *model, Sampler *s, Table *t, Word *word, Held *held
+    model_t *model, Sampler *s, Table *t, Word *word, Held *held, bint again
 ) noexcept nogil:
     """A topic for the token that is held."""
     if word.kind == LISTED:
-        return _draw_listed(model, s, t, word, held)
+        return _draw_listed(model, s, t, word, held, again)
     if word.kind == ALIASED:
-        return _draw_aliased(model, s, t, word, held)
-    return _draw_dense(model, s, t, word, held)
+        return _draw_aliased(model, s, t, word, held, again)
+    return _draw_dense(model, s, t, word, held, again)
 
 
-cdef inline void _resample(
+cdef inline bint _resample(
     Dirichlet *model, Sampler *s, Table *t, Word *word, topic_t *z, long long token,
-    long long first, long long stop
+    long long first, long long stop, Held *held, bint again
 ) noexcept nogil:
-    """Draw the topic of one token given all others."""
+    """Draw the topic of one token given all others, and say whether it moves."""
     cdef int old = z[token], new
-    cdef Held held
     if word.kind == ALIASED and s.cycle:
         new = _draw_cycle(model, s, t, word, old, z, first, stop, token)
     else:
-        held.k, held.base = old, word.beta
-        held.inverse = held.spread = s.topic[old].inverse_less
-        if word.kind != LISTED:  # else it is found among all others
-            held.rise = t.dense[word.row * t.stride + old] - 1
-        new = _draw(model, s, t, word, &held)
+        if not again:
+            held.k, held.base = old, word.beta
+            held.inverse = held.spread = s.topic[old].inverse_less
+            if word.kind != LISTED:  # else it is found among all others
+                held.rise = _in_row(t, word, old) - 1
+        new = _draw(model, s, t, word, held, again)
     if new == old:
-        return
+        return False
     _remove(model, t, word, old)
     _weigh(model, s, old, s.topic[old].n_doc - s.unit, s.topic[old].inverse_less)
     _leave_topic(model, s, old)
     _join_topic(model, s, new)
     _add(t, word, new)
     z[token] = <topic_t>new
+    return True
 
 
 cdef inline bint _opens(Sampler *s, int tables, double base, double join) noexcept nogil:
@@ -147,10 +148,11 @@ cdef inline bint _opens(Sampler *s, int tables, double base, double join) noexce
     return uniform_next(&s.stream) * (base + join) < base
 
 
-cdef inline void _reseat(
-    PitmanYor *model, Sampler *s, Table *t, Word *word, topic_t *z, long long token
+cdef inline bint _reseat(
+    PitmanYor *model, Sampler *s, Table *t, Word *word, topic_t *z, long long token, Held *held,
+    bint again
 ) noexcept nogil:
-    """Draw the topic of one token, and whether it opens a table there, given all others.
+    """Draw the topic of one token, and whether it opens a table there; say whether it moves.
 
     Who sits with whom is forgotten, and drawn whenever a token is looked at: whether it sits alone.
     """
@@ -160,13 +162,12 @@ cdef inline void _reseat(
         before > 1 and uniform_next(&s.stream) < t.cells[word.cells + j].close), opens
     cdef Cell less = _step(model, m - 1, before - alone)
     cdef double lift = s.lift[old] - model.discount * alone
-    cdef Held held
     held.k, held.rise, held.inverse = old, less.join, s.topic[old].inverse_less
     held.spread = held.inverse * lift
     held.base = _base(model, s, word)
     if alone:
         held.base = (word.beta + word.tables - 1) / (s.total_tables - 1 + model.prior_total)
-    new = _draw(model, s, t, word, &held)
+    new = _draw(model, s, t, word, held, again)
     if new == old:
         opens = m == 1 or _opens(s, before - alone, held.base * lift, less.join)
         if opens != alone:
@@ -175,7 +176,7 @@ cdef inline void _reseat(
             t.cells[word.cells + j] = _step(model, m, tables)
             _open(model, s, word, old, opens - alone)
             _weigh(model, s, old, s.topic[old].n_doc, s.topic[old].inverse)
-        return
+        return False
     t.tables[word.cells + j] -= alone
     t.cells[word.cells + j] = less
     _remove(model, t, word, old)
@@ -193,6 +194,7 @@ cdef inline void _reseat(
     t.cells[word.cells + j] = _step(model, m, tables)
     _join_topic(model, s, new)
     z[token] = <topic_t>new
+    return True
 
 
 # ---------------------------------------------------------------- blocks
@@ -234,7 +236,7 @@ cdef inline void _begin_block(
     memset(s.listed, 0, (stride + LANES) * sizeof(int))
     memset(s.n_more, 0, K * sizeof(int))
     memset(s.both, 0, 2 * stride * sizeof(float))
-    s.smooth = 0
+    s.smooth = s.most = 0
     if model_t is PitmanYor:
         s.spread = s.lift + K
         s.own_spread = s.own + stride
@@ -257,6 +259,7 @@ cdef inline void _begin_block(
             s.spread[k] = s.inverse[k] * s.lift[k]
             s.lifted[k] = <float>(s.alpha[k] * s.spread[k])
         s.smooth += s.alpha[k] * s.spread[k]
+        s.most = max(s.most, s.alpha[k] * s.inverse[k])
 
 
 cdef inline void _fetch(
@@ -264,6 +267,8 @@ cdef inline void _fetch(
 ) noexcept nogil:
     """Ask for what the draw of a token in topic k will read: most time goes into waiting for it."""
     cdef int j, n = <int>t.stride
+    cdef int a_line = 16 if word.wide else 32
+    cdef const unsigned short *row = t.dense + word.row
     if word.kind == LISTED:
         for j in range(0, word.length, 16):
             fetch_to_write(t.pool + word.first + j)
@@ -275,22 +280,22 @@ cdef inline void _fetch(
         return
     if model_t is PitmanYor:
         fetch_to_write(t.tables + word.cells + k)
-        fetch_to_write(t.dense + word.row * t.stride + k)
+        fetch_to_write(row + (k << word.wide))
     if word.kind == DENSE:
         n = min(n, MOST_FETCHED)
-    elif n > 16 * s.n_listed:  # not every line of the row is read
+    elif n > a_line * s.n_listed:  # not every line of the row is read
         for j in range(s.n_listed):
             if model_t is PitmanYor:
                 fetch_to_write(t.cells + word.cells + s.listed[j])
             else:
-                fetch_to_write(t.dense + word.row * t.stride + s.listed[j])
+                fetch_to_write(row + (s.listed[j] << word.wide))
         return
-    for j in range(0, n, 16):
-        if model_t is PitmanYor:
+    if model_t is PitmanYor:
+        for j in range(0, n, 8):
             fetch_to_write(t.cells + word.cells + j)
-            fetch_to_write(t.cells + word.cells + j + 8)
-        else:
-            fetch_to_write(t.dense + word.row * t.stride + j)
+    else:
+        for j in range(0, n << word.wide, 32):
+            fetch_to_write(row + j)
 
 
 cdef inline void _visit(
@@ -300,6 +305,8 @@ cdef inline void _visit(
 ) noexcept nogil:
     """The tokens of a document that are of one group of words."""
     cdef long long token
+    cdef Held held
+    cdef bint moves, again = False
     if begin == end:
         return
     for token in range(begin, min(begin + AHEAD, end)):
@@ -318,9 +325,12 @@ cdef inline void _visit(
         if token + FETCHED < end and word[token + FETCHED] != word[token + FETCHED - 1]:
             _fetch(model, s, t, t.words + word[token + FETCHED], z[token + FETCHED])
         if model_t is Dirichlet:
-            _resample(model, s, t, t.words + word[token], z, token, first, stop)
+            moves = _resample(
+                model, s, t, t.words + word[token], z, token, first, stop, &held, again)
         else:
-            _reseat(model, s, t, t.words + word[token], z, token)
+            moves = _reseat(model, s, t, t.words + word[token], z, token, &held, again)
+        again = not moves and token + 1 < end and (
+            word[token + 1] == word[token] and z[token + 1] == z[token])
     _leave(model, s)
 
 

@@ -24,12 +24,16 @@ from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_build, alias_draw
 from sklearn_sparsepost._kernels._lanes cimport (
-    LANES, find_listed, pick, pick_listed, run_up, weigh_counts, weigh_list, weigh_pairs,
-    weigh_seats,
+    FEW, LANES, find_listed, near_list, pick, pick_counts, pick_listed, run_up, weigh_counts, weigh_list,
+    weigh_pairs, weigh_seats, weigh_shorts,
 )
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 
 ctypedef fused topic_t:
+    unsigned short
+    int
+
+ctypedef fused count_t:
     unsigned short
     int
 
@@ -38,6 +42,8 @@ ctypedef fused topic_t:
 cdef enum:
     MOST_TABLES = 255
     ROW_BITS = 8
+
+DEF ROUNDED_UP = 1.00001
 
 cdef enum Kind:
     LISTED, ALIASED, DENSE
@@ -48,13 +54,13 @@ cdef struct Word:  # what a draw needs of a word, in one line of cache
     float largest  # of those weights
     float beta  # prior
     int length  # LISTED: topics that have a count; ALIASED: columns of the alias table
-    int row  # of the dense counts
     int draws_left  # until the alias table is built anew
     int prior_row  # if the prior differs from topic to topic, else -1
     int kind
     int tables  # in all topics
+    bint wide  # whether its dense counts have 32 bits
     long long cells  # where its cells of seating begin
-    int _unused[2]
+    long long row  # where its dense counts begin, and the weights of its alias table
 
 
 cdef struct Cell:  # what a token's draw knows of how a word's tokens sit in a topic
@@ -92,7 +98,7 @@ cdef struct Table:  # counts of words in topics, shared by all threads
     int bits  # of an entry that are a topic's; the others are its count's
     unsigned int *pool  # the entries of listed words
     Column *columns  # of alias tables
-    int *dense
+    unsigned short *dense  # counts, two of them for one that is wide
     float *stale  # the weights that the alias tables were built from, dense
     const float *prior
     Cell *cells  # of the seating: dense rows, or beside the lists
@@ -133,7 +139,11 @@ cdef struct Sampler:  # of a thread, for one document at a time
     long long *n_tables  # PitmanYor: of the topics
     long long total_tables
     double base_inverse  # 1 / (total_tables + sum of beta)
-    float *partial  # scratch: K, and a few more
+    float *partial  # scratch: K, and a few more; what the last token's topics weigh, run up
+    float running[LANES]  # of these
+    float weighed  # their sum
+    bint exact  # whether it is; else
+    double most  # of the topics' alpha * inverse, at the most
     double *weight  # scratch: K
     int *order  # scratch: K, and a few more
     int *n_more  # scratch: K zeros
@@ -209,10 +219,27 @@ cdef inline int _topic(const Table *t, const Word *word, int j) noexcept nogil:
     return <int>(t.pool[word.first + j] & ((1u << t.bits) - 1))
 
 
+cdef inline int _in_row(const Table *t, const Word *word, Py_ssize_t k) noexcept nogil:
+    """A word's tokens in a topic, of dense counts."""
+    cdef const unsigned short *row = t.dense + word.row
+    if word.wide:
+        return (<const int *>row)[k]
+    return row[k]
+
+
+cdef inline void _add_in_row(Table *t, const Word *word, Py_ssize_t k, int n) noexcept nogil:
+    """Put tokens of a word into a topic, or take them away, of dense counts."""
+    cdef unsigned short *row = t.dense + word.row
+    if word.wide:
+        (<int *>row)[k] += n
+    else:
+        row[k] += <unsigned short>n
+
+
 cdef inline int _count(const Table *t, const Word *word, int j) noexcept nogil:
     """A word's tokens in its j-th topic."""
     if word.kind != LISTED:
-        return t.dense[word.row * t.stride + j]
+        return _in_row(t, word, j)
     return <int>(t.pool[word.first + j] >> t.bits)
 
 
@@ -221,7 +248,7 @@ cdef inline void _remove(model_t *model, Table *t, Word *word, int k) noexcept n
     cdef int j
     cdef unsigned int *entry = t.pool + word.first
     if word.kind != LISTED:
-        t.dense[word.row * t.stride + k] -= 1
+        _add_in_row(t, word, k, -1)
         return
     j = _find(t, word, k)
     entry[j] -= 1u << t.bits
@@ -237,7 +264,7 @@ cdef inline int _add(Table *t, Word *word, int k) noexcept nogil:
     """Put one token of a word into a topic, and say where its counts have it."""
     cdef int j
     if word.kind != LISTED:
-        t.dense[word.row * t.stride + k] += 1
+        _add_in_row(t, word, k, 1)
         return k
     j = _find(t, word, k)
     if j < 0:
@@ -265,6 +292,7 @@ cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse
     s.smooth += topic.alpha * (spread - before)
     s.own_total += n * spread - topic.n_doc * before
     s.inverse[k] = inverse
+    s.most = max(s.most, topic.alpha * inverse)
     topic.inverse = inverse
     topic.n_doc = n
     s.own[topic.place] = <float>(n * inverse)
@@ -347,42 +375,56 @@ cdef inline int _draw_smooth(const Sampler *s, const Held *held, double u) noexc
 
 
 cdef inline int _draw_listed(
-    model_t *model, Sampler *s, const Table *t, const Word *word, Held *held
+    model_t *model, Sampler *s, const Table *t, const Word *word, Held *held, bint again
 ) noexcept nogil:
     """The three buckets of Yao, Mimno & McCallum (2009)."""
     cdef int n = word.length, old = held.k, at
     cdef const unsigned int *entry = t.pool + word.first
     cdef float own, total
-    cdef float running[LANES]
-    cdef double u
-    if model_t is Dirichlet:
-        total = weigh_list(entry, t.bits, NULL, s.both, n, old, s.partial, running, &at)
-        held.rise = _count(t, word, at) - 1
-    else:
-        total = weigh_seats(
-            entry, t.bits, &t.cells[word.cells].join, s.both, n, old, s.partial, running, &at)
+    cdef double u, most
+    if not again:
+        s.exact = False
+        if model_t is PitmanYor:
+            s.weighed = weigh_seats(
+                entry, t.bits, &t.cells[word.cells].join, s.both, n, old, s.partial, s.running,
+                &at)
+            s.exact = True
+        elif n <= FEW or s.n_listed > FEW or not s.unit:
+            s.weighed = weigh_list(
+                entry, t.bits, NULL, s.both, n, old, s.partial, s.running, &at)
+            held.rise = _count(t, word, at) - 1
+            s.exact = True
+        else:
+            s.weighed = near_list(entry, t.bits, n, s.listed, s.own, s.n_listed, old, &at)
+            held.rise = at - 1
     own = <float>(held.rise * _own(s, held) * held.inverse)
-    u = uniform_next(&s.stream) * (own + total + held.base * _rest(model, s, held)) - own
+    u = uniform_next(&s.stream)
+    if not s.exact:
+        most = s.weighed + s.most * word.mass
+        if u * ROUNDED_UP * (own + most + held.base * _rest(model, s, held)) < own:
+            return old
+        s.weighed = weigh_list(entry, t.bits, NULL, s.both, n, old, s.partial, s.running, &at)
+        s.exact = True
+    total = s.weighed
+    u = u * (own + total + held.base * _rest(model, s, held)) - own
     if u < 0:
         return old
     if u < total:
-        return _topic(t, word, pick_listed(s.partial, n, running, u))
+        return _topic(t, word, pick_listed(s.partial, n, s.running, u))
     return _draw_smooth(s, held, (u - total) / held.base)
 
 
-cdef inline int _draw_dense(
-    model_t *model, Sampler *s, const Table *t, const Word *word, const Held *held
+cdef inline float _weigh_all(
+    model_t *model, Sampler *s, const Table *t, const Word *word, const Held *held,
+    const count_t *count
 ) noexcept nogil:
-    """All topics, weighed in lanes."""
-    cdef const int *count = t.dense + word.row * t.stride
+    """Weigh all topics but that of the token, in lanes."""
     cdef const float *prior = t.prior
     cdef const float *both = s.both
     cdef const float *lifted = s.lifted
     cdef float *partial = s.partial
-    cdef float base = <float>held.base, total, own, x
-    cdef float running[LANES]
+    cdef float base = <float>held.base, x
     cdef int k, n = <int>t.stride, old = held.k
-    cdef double u
     if model_t is PitmanYor:
         for k in range(n):
             x = _rise(model, t, word, k, 0) * both[k] + base * lifted[k]
@@ -393,22 +435,38 @@ cdef inline int _draw_dense(
             partial[k] = 0 if k == old else x
     else:
         prior += word.prior_row * t.stride
-        base = prior[old]
         for k in range(n):
             x = both[k] * (count[k] + prior[k])
             partial[k] = 0 if k == old else x
-    total = run_up(partial, n // LANES, running)
+    return run_up(partial, n // LANES, s.running)
+
+
+cdef inline int _draw_dense(
+    model_t *model, Sampler *s, const Table *t, const Word *word, const Held *held, bint again
+) noexcept nogil:
+    """All topics, weighed."""
+    cdef float base = <float>held.base, own, total
+    cdef double u
+    if model_t is PitmanYor or not again:  # tables that open change what the base weighs
+        if word.wide:
+            s.weighed = _weigh_all(model, s, t, word, held, <const int *>(t.dense + word.row))
+        else:
+            s.weighed = _weigh_all(model, s, t, word, held, t.dense + word.row)
+    total = s.weighed
+    if word.prior_row >= 0:
+        base = t.prior[word.prior_row * t.stride + held.k]
     own = <float>((held.rise * held.inverse + base * held.spread) * _own(s, held))
     u = uniform_next(&s.stream) * (own + total) - own
-    return old if u < 0 else pick(partial, s.K, running, u)
+    return held.k if u < 0 else pick(s.partial, s.K, s.running, u)
 
 
-cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexcept nogil:
-    """The alias table of a word, over the topics in which it has a token."""
+cdef inline int _weigh_seen(
+    model_t *model, Sampler *s, Table *t, Word *word, const count_t *count
+) noexcept nogil:
+    """Weigh the topics in which a word has a token, for its alias table, and count them."""
     cdef int k, j, seen, n = 0
     cdef Py_ssize_t i
-    cdef const int *count = t.dense + word.row * t.stride
-    cdef float *stale = t.stale + word.row * t.stride
+    cdef float *stale = t.stale + word.row
     cdef Column *column = t.columns + word.first
     cdef float x
     word.largest = 0
@@ -428,6 +486,17 @@ cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexce
                 column[n].own = k
                 s.weight[n] = x
                 n += 1
+    return n
+
+
+cdef inline void _build(model_t *model, Sampler *s, Table *t, Word *word) noexcept nogil:
+    """The alias table of a word, over the topics in which it has a token."""
+    cdef int j, n
+    cdef Column *column = t.columns + word.first
+    if word.wide:
+        n = _weigh_seen(model, s, t, word, <const int *>(t.dense + word.row))
+    else:
+        n = _weigh_seen(model, s, t, word, t.dense + word.row)
     word.mass = alias_build(s.weight, n, s.partial, s.other, s.order)
     for j in range(n):
         column[j].share, column[j].other = s.partial[j], column[s.other[j]].own
@@ -461,44 +530,48 @@ cdef inline double _target(
         rise = held.rise * held.inverse
         far[0] = topic.alpha * rise
         return _own(s, held) * (rise + held.base * held.spread)
-    rise = _rise(model, t, word, k, t.dense[word.row * t.stride + k]) * topic.inverse
+    rise = _rise(model, t, word, k, _in_row(t, word, k)) * topic.inverse
     far[0] = topic.alpha * rise
     return weight * (rise + held.base * _spread(model, s, k))
 
 
-cdef inline double _weigh_listed(
-    model_t *model, Sampler *s, const Table *t, const Word *word, int old, float *running
+cdef inline float _weigh_listed(
+    model_t *model, Sampler *s, const Table *t, const Word *word, int old
 ) noexcept nogil:
     """Weigh the document's topics but `old`, in lanes, for what a word has beyond its base."""
     cdef int n = s.n_listed
-    cdef const int *count = t.dense + word.row * t.stride
+    cdef const unsigned short *count = t.dense + word.row
     if model_t is Dirichlet:
-        return weigh_counts(count, s.listed, s.own, n, old, s.partial, running)
+        if word.wide:
+            return weigh_counts(
+                <const int *>count, s.listed, s.own, n, old, s.partial, s.running)
+        return weigh_shorts(count, s.listed, s.own, n, old, s.partial, s.running)
     else:
         return weigh_pairs(
-            &t.cells[word.cells].join, s.listed, s.own, n, old, s.partial, running)
+            &t.cells[word.cells].join, s.listed, s.own, n, old, s.partial, s.running)
 
 
 cdef inline int _draw_aliased(
-    model_t *model, Sampler *s, Table *t, Word *word, const Held *held
+    model_t *model, Sampler *s, Table *t, Word *word, const Held *held, bint again
 ) noexcept nogil:
     """Li et al. 2014: what the document has exactly, alpha from the table, then accept or stay."""
     cdef int _step, k = held.k, new
-    cdef const float *stale = t.stale + word.row * t.stride
+    cdef const float *stale = t.stale + word.row
     cdef double near, own = held.rise * (s.topic[k].n_doc - s.unit) * held.inverse
     cdef double far, rest = held.base * _rest(model, s, held), u, p_old, p_new
     cdef double far_old = 0, far_new = 0
-    cdef float running[LANES]
     if word.draws_left <= 0 and (s.fresh or word.length == 0):
         _build(model, s, t, word)
-    far = word.mass
-    near = _weigh_listed(model, s, t, word, k, running)
+        again = False  # it was built where weights were
+    if not again:
+        s.weighed = _weigh_listed(model, s, t, word, k)
+    near, far = s.weighed, word.mass
     for _step in range(s.n_steps):
         u = uniform_next(&s.stream) * (own + near + far + rest) - own
         if u < 0:
             new = held.k
         elif u < near:
-            new = s.listed[pick(s.partial, s.n_listed, running, u)]
+            new = s.listed[pick_counts(s.partial, s.n_listed, s.running, u)]
         elif u - near < far:
             new = _draw_table(t, word, (u - near) / far)
         else:
@@ -527,8 +600,7 @@ cdef inline int _draw_cycle(
     """
     cdef int step, k = old, new, own
     cdef long long at
-    cdef const int *count = t.dense + word.row * t.stride
-    cdef const float *stale = t.stale + word.row * t.stride
+    cdef const float *stale = t.stale + word.row
     cdef double beta = word.beta, u, p_old, p_new, size = <double>(s.unit * (stop - first))
     cdef double base = beta * s.mean_inverse
     cdef double without = s.topic[old].inverse_less, word_old, word_new
@@ -556,10 +628,10 @@ cdef inline int _draw_cycle(
             continue
         own = k == old
         here, there = s.topic + k, s.topic + new
-        word_old = (count[k] - own + beta) * (without if own else here.inverse)
+        word_old = (_in_row(t, word, k) - own + beta) * (without if own else here.inverse)
         p_old = here.n_doc - own * s.unit + here.alpha
         own = new == old
-        word_new = (count[new] - own + beta) * (without if own else there.inverse)
+        word_new = (_in_row(t, word, new) - own + beta) * (without if own else there.inverse)
         p_new = there.n_doc - own * s.unit + there.alpha
         if step % 2 == 0:
             u = word_new * p_new * (stale[k] + base)

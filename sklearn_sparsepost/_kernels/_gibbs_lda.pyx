@@ -19,7 +19,7 @@ from sklearn_sparsepost._kernels._alias cimport Column, alias_build
 from sklearn_sparsepost._kernels._gibbs_blocks cimport _scratch_size, _sweep_block
 from sklearn_sparsepost._kernels._gibbs_draws cimport (
     ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table,
-    Word, topic_t, _add, _count, _step, _topic,
+    Word, topic_t, _add, _add_in_row, _count, _in_row, _step, _topic,
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, use_gathers
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
@@ -30,9 +30,11 @@ import numpy as np
 # The fields of `Word`.
 WORD = np.dtype([
     ("first", np.int64), ("mass", np.float64), ("largest", np.float32), ("beta", np.float32),
-    ("length", np.int32), ("row", np.int32), ("draws_left", np.int32), ("prior_row", np.int32),
-    ("kind", np.int32), ("tables", np.int32), ("cells", np.int64), ("_unused", np.int32, 2),
+    ("length", np.int32), ("draws_left", np.int32), ("prior_row", np.int32), ("kind", np.int32),
+    ("tables", np.int32), ("wide", np.int32), ("cells", np.int64), ("row", np.int64),
 ])
+# Words of up to so many tokens have dense counts of 16 bits.
+MOST_NARROW = 65535
 # The fields of `Column`.
 COLUMN = np.dtype([("share", np.float32), ("own", np.int32), ("other", np.int32)])
 
@@ -103,7 +105,9 @@ cdef class TokenCounts:
         # An entry has a topic and a count in 32 bits: larger counts have a row.
         kind = np.where((kind == LISTED) & (size >> (32 - topic_bits(n_topics)) > 0), DENSE, kind)
         with_row = kind != LISTED
-        n_rows = max(int(with_row.sum()), 1)
+        wide = with_row & (size > MOST_NARROW)
+        # A wide row takes the room of two.
+        n_counts = np.where(with_row, stride * (1 + wide), 0)
         capacity = np.minimum(size, n_topics)
         # Long lists begin where lines of cache do.
         long = (kind == LISTED) & (capacity >= LANES)
@@ -118,9 +122,10 @@ cdef class TokenCounts:
             _before(n_columns),
         )
         words["beta"] = beta
-        words["row"] = np.where(with_row, _before(with_row), -1)
+        words["row"], words["wide"] = _before(n_counts), wide
         words["prior_row"] = prior_row
         words["kind"] = kind
+        words["mass"] = size
         n_seats = np.where(with_row, stride, capacity)
         words["cells"] = _before(n_seats)
         n_cells = max(int(n_seats.sum()), 1) if seated else 1
@@ -130,8 +135,9 @@ cdef class TokenCounts:
             "words": words,
             "pool": _zeros(max(n_long + int(n_entries.sum()), 1), dtype=np.uint32),
             "columns": _zeros(max(int(n_columns.sum()), 1), dtype=COLUMN),
-            "dense": _zeros((n_rows, stride), dtype=np.int32),
-            "stale": _zeros((n_rows if (kind == ALIASED).any() else 1, stride), dtype=np.float32),
+            "dense": _zeros(int(n_counts.sum()) + LANES, dtype=np.uint16),
+            "stale": _zeros(
+                int(n_counts.sum()) if (kind == ALIASED).any() else 1, dtype=np.float32),
             "prior": padded,
             "cells": _zeros((n_cells, 2), dtype=np.float32),
             "tables": _zeros(n_cells, dtype=np.uint16),
@@ -154,17 +160,17 @@ cdef class TokenCounts:
         cdef unsigned char[::1] words = self.arrays["words"].view(np.uint8)
         cdef unsigned int[::1] pool = self.arrays["pool"]
         cdef unsigned char[::1] columns = self.arrays["columns"].view(np.uint8)
-        cdef int[:, ::1] dense = self.arrays["dense"]
-        cdef float[:, ::1] stale = self.arrays["stale"]
+        cdef unsigned short[::1] dense = self.arrays["dense"]
+        cdef float[::1] stale = self.arrays["stale"]
         cdef const float[:, ::1] prior = self.arrays["prior"]
         cdef float[:, ::1] cells = self.arrays["cells"]
         cdef unsigned short[::1] tables = self.arrays["tables"]
         cdef Table *t = &self.table
         self.n_features = <int>len(self.arrays["words"])
-        t.K, t.stride = n_topics, dense.shape[1]
+        t.K, t.stride = n_topics, prior.shape[1]
         t.bits = topic_bits(n_topics)
         t.words, t.pool, t.columns = <Word *>&words[0], &pool[0], <Column *>&columns[0]
-        t.dense, t.stale, t.prior = &dense[0, 0], &stale[0, 0], &prior[0, 0]
+        t.dense, t.stale, t.prior = &dense[0], &stale[0], &prior[0, 0]
         t.cells, t.tables = <Cell *>&cells[0, 0], &tables[0]
 
     def add_tokens(
@@ -208,7 +214,7 @@ cdef class TokenCounts:
                             (<unsigned int>counts[i] << t.bits) | <unsigned int>topics[i])
                         word.length += 1
                     else:
-                        t.dense[word.row * t.stride + topics[i]] = counts[i]
+                        _add_in_row(t, word, topics[i], counts[i])
 
     def seat(
         self,
@@ -281,7 +287,6 @@ cdef class TokenCounts:
         cdef int w, k, j
         cdef Py_ssize_t n = 0
         cdef Word *word
-        cdef const int *row
         lengths_array = np.zeros(self.n_features + 1, dtype=np.int64)
         cdef long long[::1] lengths = lengths_array
         with nogil:
@@ -290,9 +295,8 @@ cdef class TokenCounts:
                 if word.kind == LISTED:
                     lengths[w + 1] = word.length
                     continue
-                row = t.dense + word.row * t.stride
                 for k in range(t.K):
-                    lengths[w + 1] += row[k] != 0
+                    lengths[w + 1] += _in_row(t, word, k) != 0
         row_ptr = np.cumsum(lengths_array)
         n_stored = row_ptr[self.n_features]
         topics_array = np.empty(n_stored, dtype=np.int32)
@@ -307,11 +311,10 @@ cdef class TokenCounts:
                         counts[n] = _count(t, word, j)
                         n += 1
                     continue
-                row = t.dense + word.row * t.stride
                 for k in range(t.K):
-                    if row[k]:
+                    if _in_row(t, word, k):
                         topics[n] = k
-                        counts[n] = row[k]
+                        counts[n] = _in_row(t, word, k)
                         n += 1
         return row_ptr, topics_array, counts_array
 

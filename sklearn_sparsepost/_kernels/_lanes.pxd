@@ -10,12 +10,26 @@ processor has faster is measured once; both make the same bits.
 
 cdef enum:
     LANES = 16
+    FEW = 8  # of these one after the other is faster
 
 
 cdef extern from *:
     """
+    #define SPARSEPOST_FEW 8
+
     /* The numbers that a place weighs, as `read` has them, times factors, 0 at one place. */
     #define SPARSEPOST_LOADED(name, type, read)                                                   \
+        static inline float name##_few(const type *value, const int *place, const float *factor,  \
+                                       int n, int without, float *weight) {                       \
+            float total = 0;                                                                      \
+            for (int i = 0; i < n; i++) {                                                         \
+                float own = read(place[i]) * factor[i];                                           \
+                own = place[i] == without ? 0 : own;                                              \
+                weight[i] = own;                                                                  \
+                total += own;                                                                     \
+            }                                                                                     \
+            return total;                                                                         \
+        }                                                                                         \
         static inline void name(const type *value, const int *place, const float *factor, int n,  \
                                 int without, float *weight) {                                     \
             int padded = (n + 15) / 16 * 16, i = 0;                                               \
@@ -37,6 +51,7 @@ cdef extern from *:
     #define SPARSEPOST_COUNT(k) ((float)value[k])
     #define SPARSEPOST_FIRST(k) value[2 * (k)]
     SPARSEPOST_LOADED(sparsepost_loaded_counts, int, SPARSEPOST_COUNT)
+    SPARSEPOST_LOADED(sparsepost_loaded_shorts, unsigned short, SPARSEPOST_COUNT)
     SPARSEPOST_LOADED(sparsepost_loaded_pairs, float, SPARSEPOST_FIRST)
 
     /* The same of a list of places and counts, their sum, and where that place is in it. */
@@ -130,6 +145,8 @@ cdef extern from *:
     #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
         static inline float name(const type *value, const int *place, const float *factor, int n, \
                                  int without, float *weight, float *running) {                    \
+            if (n <= SPARSEPOST_FEW)                                                              \
+                return loaded##_few(value, place, factor, n, without, weight);                    \
             if (!sparsepost_gathers) {                                                            \
                 loaded(value, place, factor, n, without, weight);                                 \
                 return sparsepost_run_up(weight, (n + 15) / 16, running);                         \
@@ -148,15 +165,48 @@ cdef extern from *:
     #define SPARSEPOST_COUNTS_AT(held, k)                                                         \
         _mm512_cvtepi32_ps(                                                                       \
             _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), held, k, value, 4))
+    /* Two of them are read, of which the first is kept. */
+    #define SPARSEPOST_SHORTS_AT(held, k)                                                         \
+        _mm512_cvtepi32_ps(_mm512_and_si512(                                                      \
+            _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), held, k, value, 2),               \
+            _mm512_set1_epi32(0xffff)))
     #define SPARSEPOST_FIRSTS_AT(held, k)                                                         \
         _mm512_mask_i32gather_ps(_mm512_setzero_ps(), held, k, value, 8)
     SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int, SPARSEPOST_COUNTS_AT)
+    SPARSEPOST_WEIGH(
+        sparsepost_weigh_shorts, sparsepost_loaded_shorts, unsigned short, SPARSEPOST_SHORTS_AT)
     SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float, SPARSEPOST_FIRSTS_AT)
 
+    static inline float sparsepost_near_list(const unsigned *entry, int bits, int n,
+                                             const int *place, const float *factor, int n_places,
+                                             int without, int *own) {
+        const __m512i places = _mm512_set1_epi32((1 << bits) - 1);
+        const __m512i old = _mm512_set1_epi32(without);
+        const __m128i shift = _mm_cvtsi32_si128(bits);
+        __m512 v = _mm512_setzero_ps();
+        __m512i mine = _mm512_setzero_si512();
+        for (int i = 0; i < n; i += 16) {
+            __mmask16 held = SPARSEPOST_HELD(n - i), found;
+            __m512i pairs = _mm512_maskz_loadu_epi32(held, entry + i);
+            __m512i k = _mm512_and_si512(pairs, places), count = _mm512_srl_epi32(pairs, shift);
+            __m512 own_factor = _mm512_setzero_ps();
+            for (int j = 0; j < n_places; j++) {
+                found = _mm512_cmpeq_epi32_mask(k, _mm512_set1_epi32(place[j]));
+                own_factor = _mm512_mask_mov_ps(own_factor, found, _mm512_set1_ps(factor[j]));
+            }
+            found = _mm512_cmpeq_epi32_mask(k, old);
+            mine = _mm512_mask_or_epi32(mine, found, mine, count);
+            v = _mm512_add_ps(v, _mm512_maskz_mul_ps((__mmask16)~found, _mm512_cvtepi32_ps(count), own_factor));
+        }
+        *own = _mm512_reduce_add_epi32(mine);
+        return _mm512_reduce_add_ps(v);
+    }
     #define SPARSEPOST_WEIGH_LIST(name, loaded, type, read)                                       \
         static inline float name(const unsigned *entry, int bits, const type *value,              \
                                  const float *factor, int n, int without, float *weight,          \
                                  float *running, int *at) {                                       \
+            if (n <= SPARSEPOST_FEW)                                                              \
+                return loaded(entry, bits, value, factor, n, without, weight, at);                \
             if (!sparsepost_gathers) {                                                            \
                 loaded(entry, bits, value, factor, n, without, weight, at);                       \
                 for (int j = n; j % 16; j++)                                                      \
@@ -189,6 +239,26 @@ cdef extern from *:
 
     #define SPARSEPOST_WALKS 0
     #else
+    /* What some places weigh in such a list, but one whose count is set apart: the other way round,
+       each place is compared with the list's. For few places and a list longer than they are. */
+    static inline float sparsepost_near_list(const unsigned *entry, int bits, int n,
+                                             const int *place, const float *factor, int n_places,
+                                             int without, int *own) {
+        const unsigned places = (1u << bits) - 1;
+        float total = 0;
+        for (int j = 0; j < n_places; j++) {
+            const unsigned k = (unsigned)place[j];
+            unsigned count = 0;
+            for (int i = 0; i < n; i++)
+                count += (entry[i] & places) == k ? entry[i] >> bits : 0;
+            if (place[j] == without)
+                *own = (int)count;
+            else
+                total += (float)(int)count * factor[j];
+        }
+        return total;
+    }
+
     #define SPARSEPOST_WALKS 1
     static inline float sparsepost_across(float *running) {
         for (int half = 1; half < 16; half *= 2)
@@ -218,6 +288,8 @@ cdef extern from *:
     #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
         static inline float name(const type *value, const int *place, const float *factor, int n, \
                                  int without, float *weight, float *running) {                    \
+            if (n <= SPARSEPOST_FEW)                                                              \
+                return loaded##_few(value, place, factor, n, without, weight);                    \
             if (!sparsepost_gathers) {                                                            \
                 loaded(value, place, factor, n, without, weight);                                 \
                 return sparsepost_run_up(weight, (n + 15) / 16, running);                         \
@@ -241,17 +313,26 @@ cdef extern from *:
     #define SPARSEPOST_COUNTS_AT(held, k)                                                         \
         _mm256_cvtepi32_ps(                                                                       \
             _mm256_mask_i32gather_epi32(_mm256_setzero_si256(), value, k, held, 4))
+    #define SPARSEPOST_SHORTS_AT(held, k)                                                         \
+        _mm256_cvtepi32_ps(_mm256_and_si256(                                                      \
+            _mm256_mask_i32gather_epi32(                                                          \
+                _mm256_setzero_si256(), (const int *)value, k, held, 2),                          \
+            _mm256_set1_epi32(0xffff)))
     #define SPARSEPOST_FIRSTS_AT(held, k)                                                         \
         _mm256_mask_i32gather_ps(_mm256_setzero_ps(), value, k, _mm256_castsi256_ps(held), 8)
     #else
     #define SPARSEPOST_WEIGH(name, loaded, type, gathered)                                        \
         static inline float name(const type *value, const int *place, const float *factor, int n, \
                                  int without, float *weight, float *running) {                    \
+            if (n <= SPARSEPOST_FEW)                                                              \
+                return loaded##_few(value, place, factor, n, without, weight);                    \
             loaded(value, place, factor, n, without, weight);                                     \
             return sparsepost_run_up(weight, (n + 15) / 16, running);                             \
         }
     #endif
     SPARSEPOST_WEIGH(sparsepost_weigh_counts, sparsepost_loaded_counts, int, SPARSEPOST_COUNTS_AT)
+    SPARSEPOST_WEIGH(
+        sparsepost_weigh_shorts, sparsepost_loaded_shorts, unsigned short, SPARSEPOST_SHORTS_AT)
     SPARSEPOST_WEIGH(sparsepost_weigh_pairs, sparsepost_loaded_pairs, float, SPARSEPOST_FIRSTS_AT)
 
     /* Lists are mostly shorter than the lanes are together: they are walked along. */
@@ -310,9 +391,12 @@ cdef extern from *:
     # How many running sums do not pass x.
     int _passed "sparsepost_passed"(const float *running, float x) noexcept nogil
     # Running sums, as of `run_up`, of weights: counts, or first numbers of pairs, at n places,
-    # padded to rows, times factors, without one place.
+    # padded to rows, times factors, without one place. Shorts have one more behind the last.
     float weigh_counts "sparsepost_weigh_counts"(
         const int *value, const int *place, const float *factor, int n, int without,
+        float *weight, float *running) noexcept nogil
+    float weigh_shorts "sparsepost_weigh_shorts"(
+        const unsigned short *value, const int *place, const float *factor, int n, int without,
         float *weight, float *running) noexcept nogil
     float weigh_pairs "sparsepost_weigh_pairs"(
         const float *value, const int *place, const float *factor, int n, int without,
@@ -326,6 +410,10 @@ cdef extern from *:
     float weigh_seats "sparsepost_weigh_seats"(
         const unsigned int *entry, int bits, const float *value, const float *factor, int n,
         int without, float *weight, float *running, int *at) noexcept nogil
+    # What few places weigh in n such entries, times factors, without one place, whose count is set.
+    float near_list "sparsepost_near_list"(
+        const unsigned int *entry, int bits, int n, const int *place, const float *factor,
+        int n_places, int without, int *own) noexcept nogil
     # Which of n such entries has a place, -1 if none.
     int find_listed "sparsepost_find"(
         const unsigned int *entry, int bits, int n, int place) noexcept nogil
@@ -360,13 +448,9 @@ cdef inline int pick(
     return j if j < n else 0
 
 
-cdef inline int pick_listed(
-    const float *weight, int n, const float *running, double u
-) noexcept nogil:
-    """Which entry of a list a number falls to, after it was weighed."""
+cdef inline int _walk(const float *weight, int n, double u) noexcept nogil:
+    """Which of n entries a number falls to, one after the other."""
     cdef int j, last = 0
-    if not _walks:
-        return pick(weight, n, running, u)
     for j in range(n):
         if weight[j] > 0:
             last = j
@@ -374,3 +458,17 @@ cdef inline int pick_listed(
             if u < 0:
                 return j
     return last
+
+
+cdef inline int pick_counts(
+    const float *weight, int n, const float *running, double u
+) noexcept nogil:
+    """Which place a number falls to, after counts or pairs were weighed."""
+    return _walk(weight, n, u) if n <= FEW else pick(weight, n, running, u)
+
+
+cdef inline int pick_listed(
+    const float *weight, int n, const float *running, double u
+) noexcept nogil:
+    """Which entry of a list a number falls to, after it was weighed."""
+    return _walk(weight, n, u) if _walks or n <= FEW else pick(weight, n, running, u)
