@@ -196,6 +196,30 @@ def test_counts_beyond_the_bits_of_an_entry_have_a_row():
     np.testing.assert_array_equal(values, size)
 
 
+def test_counts_beyond_sixteen_bits_are_wide():
+    size = np.array([65_535, 65_536, 3])
+    tokens = Tokens(sp.csr_matrix(size[None]), 0)
+    prior = lda.WordPrior(0.1, 3, 5)
+    settings = {"alpha": np.full(5, 0.1), "prior": prior, "sampler": "alias"}
+    state = lda.LDAChain(tokens, np.full(tokens.n_tokens, 4, dtype=np.uint16), 0, **settings)
+    assert state.counts.arrays["words"]["wide"].tolist() == [0, 1, 0]
+    for _ in range(2):
+        np.testing.assert_array_equal(as_table(state.counts, (3, 5)), recount(state))
+        sweep(state)
+
+
+@pytest.mark.parametrize("sampler", ["dense", "alias", "cycle"])
+@pytest.mark.parametrize("prior", ["dirichlet", "pitman_yor"])
+def test_wide_counts_change_no_byte(corpus, monkeypatch, prior, sampler):
+    if (prior, sampler) == ("pitman_yor", "cycle"):
+        pytest.skip("there is none")
+    options = {"sampler": sampler, "topic_word_prior_type": prior, "max_iter": 4}
+    model = AliasLDA(40, init="random", random_state=0, **options)
+    want = clone(model).fit(corpus).components_.tobytes()
+    monkeypatch.setattr(kernels, "MOST_NARROW", 0)
+    assert clone(model).fit(corpus).components_.tobytes() == want
+
+
 # ---------------------------------------------------------------------- the stationary distribution
 
 
@@ -284,6 +308,35 @@ def test_one_draw_among_many_topics(sampler, n_components):
         state.seed = seed
         # With many steps a proposal from tables ends where the conditional is.
         seen[lda.sweep(state, n_steps=30 if sampler in ("alias", "cycle") else 1).z[0]] += 1
+    assert agrees(seen, want)
+
+
+@pytest.mark.parametrize("alpha", [np.full(60, 0.01), np.linspace(0.001, 0.3, 60)])
+@pytest.mark.parametrize("token", [0, 2, 4])
+def test_one_draw_of_a_long_list_in_a_document_of_few_topics(alpha, token):
+    """Bounds decide most such draws, and change none: topics 7 and 9 are frequent, 30 is not."""
+    rng = np.random.default_rng(0)
+    words = np.repeat([0, 1, 0, 1], [3, 2, 400, 100])
+    ends, n_topics, beta = np.array([0, 5, 505]), len(alpha), 0.05
+    X = sp.csr_matrix([[3, 2], [400, 100]])
+    tokens = Tokens(X, 0)
+    assert tokens.word.tolist() == words.tolist()
+    z = rng.integers(n_topics, size=tokens.n_tokens).astype(np.uint16)
+    z[:5], z[50:90], z[90:100] = [7, 7, 30, 9, 7], 7, 9
+    prior = lda.WordPrior(beta, 2, n_topics)
+    state = lda.LDAChain(tokens, z.copy(), 0, alpha=alpha, prior=prior, sampler="sparse")
+    seen, want = np.zeros(n_topics), np.zeros(n_topics)
+    for seed in range(3000):
+        state.seed = seed
+        after = lda.sweep(state, n_steps=1).z
+        now = np.concatenate([after[:token], z[token:]])  # those before it have been drawn
+        others = np.arange(len(z)) != token
+        n_doc = np.bincount(now[: ends[1]][others[: ends[1]]], minlength=n_topics)
+        n_word = np.bincount(now[others & (words == words[token])], minlength=n_topics)
+        n_topic = np.bincount(now[others], minlength=n_topics)
+        chance = (n_doc + alpha) * (n_word + beta) / (n_topic + 2 * beta)
+        want += chance / chance.sum()
+        seen[after[token]] += 1
     assert agrees(seen, want)
 
 

@@ -259,7 +259,7 @@ cdef inline void _begin_block(
             s.spread[k] = s.inverse[k] * s.lift[k]
             s.lifted[k] = <float>(s.alpha[k] * s.spread[k])
         s.smooth += s.alpha[k] * s.spread[k]
-        s.most = max(s.most, s.alpha[k] * s.inverse[k])
+        s.most = max(s.most, s.alpha[k] * s.spread[k])
 
 
 cdef inline void _fetch(

@@ -43,7 +43,8 @@ cdef enum:
     MOST_TABLES = 255
     ROW_BITS = 8
 
-DEF ROUNDED_UP = 1.00001
+cdef enum:
+    TRIES = 8
 
 cdef enum Kind:
     LISTED, ALIASED, DENSE
@@ -143,7 +144,7 @@ cdef struct Sampler:  # of a thread, for one document at a time
     float running[LANES]  # of these
     float weighed  # their sum
     bint exact  # whether it is; else
-    double most  # of the topics' alpha * inverse, at the most
+    double most  # that alpha * spread of any topic is at the most
     double *weight  # scratch: K
     int *order  # scratch: K, and a few more
     int *n_more  # scratch: K zeros
@@ -292,7 +293,7 @@ cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse
     s.smooth += topic.alpha * (spread - before)
     s.own_total += n * spread - topic.n_doc * before
     s.inverse[k] = inverse
-    s.most = max(s.most, topic.alpha * inverse)
+    s.most = max(s.most, topic.alpha * spread)
     topic.inverse = inverse
     topic.n_doc = n
     s.own[topic.place] = <float>(n * inverse)
@@ -345,10 +346,10 @@ cdef inline double _rest(model_t *model, const Sampler *s, const Held *held) noe
     return others + _own(s, held) * held.spread
 
 
-cdef inline int _draw_smooth(const Sampler *s, const Held *held, double u) noexcept nogil:
+cdef inline int _draw_smooth(Sampler *s, const Held *held, double u) noexcept nogil:
     """A topic from `_rest`: from what the word's base weighs. Few tokens come here."""
-    cdef int j, k
-    cdef double run
+    cdef int j, k, _try
+    cdef double run, x
     u -= _own(s, held) * held.spread
     if u < 0:
         return held.k
@@ -356,6 +357,11 @@ cdef inline int _draw_smooth(const Sampler *s, const Held *held, double u) noexc
         k = s.listed[j]
         u -= 0 if k == held.k else s.own_spread[j]
         if u < 0:
+            return k
+    for _try in range(TRIES if s.unit else 0):  # any topic, kept with its share of the most
+        x = uniform_next(&s.stream) * s.K
+        k = min(<int>x, s.K - 1)
+        if k != held.k and (x - k) * s.most < s.alpha[k] * s.spread[k]:
             return k
     k = 0
     while k < s.K - LANES:  # by runs, whose sums are vectors
@@ -381,7 +387,7 @@ cdef inline int _draw_listed(
     cdef int n = word.length, old = held.k, at
     cdef const unsigned int *entry = t.pool + word.first
     cdef float own, total
-    cdef double u, most
+    cdef double u, most, beyond_rounding = 1.00001
     if not again:
         s.exact = False
         if model_t is PitmanYor:
@@ -401,7 +407,7 @@ cdef inline int _draw_listed(
     u = uniform_next(&s.stream)
     if not s.exact:
         most = s.weighed + s.most * word.mass
-        if u * ROUNDED_UP * (own + most + held.base * _rest(model, s, held)) < own:
+        if u * beyond_rounding * (own + most + held.base * _rest(model, s, held)) < own:
             return old
         s.weighed = weigh_list(entry, t.bits, NULL, s.both, n, old, s.partial, s.running, &at)
         s.exact = True
