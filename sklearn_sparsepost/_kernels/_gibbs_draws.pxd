@@ -24,8 +24,8 @@ from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_build, alias_draw
 from sklearn_sparsepost._kernels._lanes cimport (
-    FEW, LANES, find_listed, near_list, pick, pick_counts, pick_listed, run_up, weigh_counts, weigh_list,
-    weigh_pairs, weigh_seats, weigh_shorts,
+    FEW, LANES, find_listed, near_list, pick, pick_counts, pick_listed, run_up, weigh_counts,
+    weigh_list, weigh_pairs, weigh_seats, weigh_shorts,
 )
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_next
 

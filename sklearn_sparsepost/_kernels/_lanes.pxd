@@ -196,7 +196,8 @@ cdef extern from *:
             }
             found = _mm512_cmpeq_epi32_mask(k, old);
             mine = _mm512_mask_or_epi32(mine, found, mine, count);
-            v = _mm512_add_ps(v, _mm512_maskz_mul_ps((__mmask16)~found, _mm512_cvtepi32_ps(count), own_factor));
+            v = _mm512_add_ps(
+                v, _mm512_maskz_mul_ps((__mmask16)~found, _mm512_cvtepi32_ps(count), own_factor));
         }
         *own = _mm512_reduce_add_epi32(mine);
         return _mm512_reduce_add_ps(v);
