@@ -20,7 +20,6 @@
 #   topic + concentration).
 #
 # So in both a word has a part of its own, `_rise`, and a smooth one of base * `spread`.
-from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_build, alias_draw
 from sklearn_sparsepost._kernels._lanes cimport (
@@ -44,14 +43,14 @@ cdef enum:
     ROW_BITS = 8
 
 cdef enum:
-    TRIES = 8
+    TRIES = 8  # of topics at random, before all of them are looked at
 
 cdef enum Kind:
     LISTED, ALIASED, DENSE
 
 cdef struct Word:  # what a draw needs of a word, in one line of cache
     long long first  # LISTED: of its entries in the pool; ALIASED: of its table's columns
-    double mass  # sum of the weights that its alias table was built from
+    double mass  # LISTED: its tokens; ALIASED: sum of the weights that its table was built from
     float largest  # of those weights
     float beta  # prior
     int length  # LISTED: topics that have a count; ALIASED: columns of the alias table
@@ -143,7 +142,7 @@ cdef struct Sampler:  # of a thread, for one document at a time
     float *partial  # scratch: K, and a few more; what the last token's topics weigh, run up
     float running[LANES]  # of these
     float weighed  # their sum
-    bint exact  # whether it is; else
+    bint exact  # whether it is, or that of the document alone
     double most  # that alpha * spread of any topic is at the most
     double *weight  # scratch: K
     int *order  # scratch: K, and a few more
@@ -380,39 +379,52 @@ cdef inline int _draw_smooth(Sampler *s, const Held *held, double u) noexcept no
     return s.K - 1
 
 
+cdef inline float _weigh_list(
+    model_t *model, Sampler *s, const Table *t, const Word *word, int old, int *at
+) noexcept nogil:
+    """Weigh the topics of a word but `old`, and find that one."""
+    cdef const unsigned int *entry = t.pool + word.first
+    if model_t is Dirichlet:
+        return weigh_list(
+            entry, t.bits, NULL, s.both, word.length, old, s.partial, s.running, at)
+    else:
+        return weigh_seats(
+            entry, t.bits, &t.cells[word.cells].join, s.both, word.length, old, s.partial,
+            s.running, at)
+
+
 cdef inline int _draw_listed(
     model_t *model, Sampler *s, const Table *t, const Word *word, Held *held, bint again
 ) noexcept nogil:
-    """The three buckets of Yao, Mimno & McCallum (2009)."""
+    """The three buckets of Yao, Mimno & McCallum (2009).
+
+    Of a long list the document's topics are weighed first, and alpha at the most that it can weigh:
+    where the token stays even so, it stays.
+    """
     cdef int n = word.length, old = held.k, at
-    cdef const unsigned int *entry = t.pool + word.first
     cdef float own, total
-    cdef double u, most, beyond_rounding = 1.00001
+    cdef double u, rest, most, beyond_rounding = 1.00001
     if not again:
-        s.exact = False
-        if model_t is PitmanYor:
-            s.weighed = weigh_seats(
-                entry, t.bits, &t.cells[word.cells].join, s.both, n, old, s.partial, s.running,
-                &at)
-            s.exact = True
-        elif n <= FEW or s.n_listed > FEW or not s.unit:
-            s.weighed = weigh_list(
-                entry, t.bits, NULL, s.both, n, old, s.partial, s.running, &at)
-            held.rise = _count(t, word, at) - 1
-            s.exact = True
+        s.exact = model_t is PitmanYor or n <= FEW or s.n_listed > FEW or not s.unit
+        if s.exact:
+            s.weighed = _weigh_list(model, s, t, word, old, &at)
+            if model_t is Dirichlet:
+                held.rise = _count(t, word, at) - 1
         else:
-            s.weighed = near_list(entry, t.bits, n, s.listed, s.own, s.n_listed, old, &at)
+            s.weighed = near_list(
+                t.pool + word.first, t.bits, n, s.listed, s.own, s.n_listed, old, &at)
             held.rise = at - 1
     own = <float>(held.rise * _own(s, held) * held.inverse)
+    rest = held.base * _rest(model, s, held)
     u = uniform_next(&s.stream)
     if not s.exact:
         most = s.weighed + s.most * word.mass
-        if u * beyond_rounding * (own + most + held.base * _rest(model, s, held)) < own:
+        if u * beyond_rounding * (own + most + rest) < own:
             return old
-        s.weighed = weigh_list(entry, t.bits, NULL, s.both, n, old, s.partial, s.running, &at)
+        s.weighed = _weigh_list(model, s, t, word, old, &at)
         s.exact = True
     total = s.weighed
-    u = u * (own + total + held.base * _rest(model, s, held)) - own
+    u = u * (own + total + rest) - own
     if u < 0:
         return old
     if u < total:
@@ -476,7 +488,8 @@ cdef inline int _weigh_seen(
     cdef Column *column = t.columns + word.first
     cdef float x
     word.largest = 0
-    memset(stale, 0, t.stride * sizeof(float))
+    for j in range(word.length):  # less than the row, and near what is to be written
+        stale[column[j].own] = 0
     for i in range(t.stride // LANES):
         seen = 0  # most of a long row is zero
         for j in range(LANES):

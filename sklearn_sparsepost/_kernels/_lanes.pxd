@@ -10,12 +10,11 @@ processor has faster is measured once; both make the same bits.
 
 cdef enum:
     LANES = 16
-    FEW = 8  # of these one after the other is faster
 
 
 cdef extern from *:
     """
-    #define SPARSEPOST_FEW 8
+    #define SPARSEPOST_FEW 8  /* so many one after the other are faster than a row */
 
     /* The numbers that a place weighs, as `read` has them, times factors, 0 at one place. */
     #define SPARSEPOST_LOADED(name, type, read)                                                   \
@@ -387,6 +386,7 @@ cdef extern from *:
         sparsepost_gathers = gathers;
     }
     """
+    const int FEW "SPARSEPOST_FEW"
     # Replace weights by running sums down each lane, find those of the lanes, and all weights' sum.
     float run_up "sparsepost_run_up"(float *weight, int n_rows, float *running) noexcept nogil
     # How many running sums do not pass x.
