@@ -283,14 +283,15 @@ def test_words_have_as_many_tables_as_in_one_block():
     """Stale counts spread words over a few more topics; there tables are as many as they must."""
     X, found = power_laws(), []
     for n_blocks in (1, 4, 16):
-        chain = chain_of(cut(X, n_blocks), 10, discount=0.5, concentration=20.0)
         tables = pairs = 0
-        for _ in range(60):
-            chain = lda.sweep(chain, n_steps=1)
-            chain.n_passes += 1
-            if chain.n_passes > 30:
-                tables += chain.n_tables.sum()
-                pairs += len(chain.counts.to_tables())
+        for seed in range(4):  # from one chain to another the ratio differs by 1.5 %
+            chain = chain_of(cut(X, n_blocks), 10, seed=seed, discount=0.5, concentration=20.0)
+            for _ in range(40):
+                chain = lda.sweep(chain, n_steps=1)
+                chain.n_passes += 1
+                if chain.n_passes > 20:
+                    tables += chain.n_tables.sum()
+                    pairs += len(chain.counts.to_tables())
         found.append(tables / pairs)
-    assert max(found) < 1.03 * min(found)
+    assert max(found) < 1.03 * min(found), found
     assert min(found) > 1.5  # else one a word were as good
