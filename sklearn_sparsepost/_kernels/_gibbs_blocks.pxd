@@ -202,7 +202,7 @@ cdef inline bint _reseat(
 cdef inline size_t _scratch_size(int K, Py_ssize_t stride) noexcept nogil:
     return (
         LINE + K * sizeof(Topic)
-        + K * (2 * sizeof(long long) + 4 * sizeof(double) + sizeof(float) + 3 * sizeof(int))
+        + K * (2 * sizeof(long long) + 4 * sizeof(double) + 2 * sizeof(float) + 3 * sizeof(int))
         + stride * (sizeof(double) + 5 * sizeof(float))
         + 2 * (stride + LANES) * sizeof(int))
 
@@ -232,6 +232,7 @@ cdef inline void _begin_block(
     s.other = s.n_more + K
     s.given_other = s.other + K
     s.given_share = <float *>(s.given_other + K)
+    s.far = s.given_share + K
     memset(s.own, 0, 2 * stride * sizeof(float))
     memset(s.listed, 0, (stride + LANES) * sizeof(int))
     memset(s.n_more, 0, K * sizeof(int))
@@ -254,7 +255,7 @@ cdef inline void _begin_block(
         s.topic[k].inverse_less = 1 / (max(n_topic[k] - 1, 0) + s.beta_total[k])
         s.topic[k].alpha = s.alpha[k]
         s.topic[k].n_doc = s.topic[k].place = 0
-        s.both[k] = <float>(s.alpha[k] * s.inverse[k])
+        s.both[k] = s.far[k] = <float>(s.alpha[k] * s.inverse[k])
         if model_t is PitmanYor:
             s.spread[k] = s.inverse[k] * s.lift[k]
             s.lifted[k] = <float>(s.alpha[k] * s.spread[k])

@@ -129,6 +129,7 @@ cdef struct Sampler:  # of a thread, for one document at a time
     int *listed  # the document's topics, padded with any
     float *own  # n_doc * inverse of the listed topics, padded with zeros
     float *both  # (n_doc + alpha) * inverse of all topics, padded with zeros
+    float *far  # alpha * inverse
     double smooth  # sum of alpha * spread
     double own_total  # sum of n_doc * spread
     # What a word's base is weighed with. Dirichlet: that of the word's counts, the same arrays.
@@ -293,6 +294,7 @@ cdef inline void _weigh(model_t *model, Sampler *s, int k, int n, double inverse
     s.own_total += n * spread - topic.n_doc * before
     s.inverse[k] = inverse
     s.most = max(s.most, topic.alpha * spread)
+    s.far[k] = <float>(topic.alpha * inverse)
     topic.inverse = inverse
     topic.n_doc = n
     s.own[topic.place] = <float>(n * inverse)
@@ -380,34 +382,31 @@ cdef inline int _draw_smooth(Sampler *s, const Held *held, double u) noexcept no
 
 
 cdef inline float _weigh_list(
-    model_t *model, Sampler *s, const Table *t, const Word *word, int old, int *at
+    model_t *model, Sampler *s, const Table *t, const Word *word, const float *factor, int old,
+    int *at
 ) noexcept nogil:
-    """Weigh the topics of a word but `old`, and find that one."""
+    """Weigh the topics of a word but `old`, by factors of all topics, and find that one."""
     cdef const unsigned int *entry = t.pool + word.first
     if model_t is Dirichlet:
         return weigh_list(
-            entry, t.bits, NULL, s.both, word.length, old, s.partial, s.running, at)
+            entry, t.bits, NULL, factor, word.length, old, s.partial, s.running, at)
     else:
         return weigh_seats(
-            entry, t.bits, &t.cells[word.cells].join, s.both, word.length, old, s.partial,
+            entry, t.bits, &t.cells[word.cells].join, factor, word.length, old, s.partial,
             s.running, at)
 
 
 cdef inline int _draw_listed(
     model_t *model, Sampler *s, const Table *t, const Word *word, Held *held, bint again
 ) noexcept nogil:
-    """The three buckets of Yao, Mimno & McCallum (2009).
-
-    Of a long list the document's topics are weighed first, and alpha at the most that it can weigh:
-    where the token stays even so, it stays.
-    """
+    """The three buckets of Yao, Mimno & McCallum (2009)."""
     cdef int n = word.length, old = held.k, at
     cdef float own, total
-    cdef double u, rest, most, beyond_rounding = 1.00001
+    cdef double u, rest
     if not again:
         s.exact = model_t is PitmanYor or n <= FEW or s.n_listed > FEW or not s.unit
         if s.exact:
-            s.weighed = _weigh_list(model, s, t, word, old, &at)
+            s.weighed = _weigh_list(model, s, t, word, s.both, old, &at)
             if model_t is Dirichlet:
                 held.rise = _count(t, word, at) - 1
         else:
@@ -416,20 +415,61 @@ cdef inline int _draw_listed(
             held.rise = at - 1
     own = <float>(held.rise * _own(s, held) * held.inverse)
     rest = held.base * _rest(model, s, held)
-    u = uniform_next(&s.stream)
     if not s.exact:
-        most = s.weighed + s.most * word.mass
-        if u * beyond_rounding * (own + most + rest) < own:
-            return old
-        s.weighed = _weigh_list(model, s, t, word, old, &at)
-        s.exact = True
+        return _draw_bounded(model, s, t, word, held, own, rest)
     total = s.weighed
-    u = u * (own + total + rest) - own
+    u = uniform_next(&s.stream) * (own + total + rest) - own
     if u < 0:
         return old
     if u < total:
         return _topic(t, word, pick_listed(s.partial, n, s.running, u))
     return _draw_smooth(s, held, (u - total) / held.base)
+
+
+cdef inline int _draw_bounded(
+    model_t *model, Sampler *s, const Table *t, const Word *word, const Held *held, double own,
+    double rest
+) noexcept nogil:
+    """Of a long list, what the document's topics and the base weigh, and a bound on alpha's part.
+
+    The list is weighed only where the bound does not tell whose turn it is.
+    """
+    cdef int at
+    cdef double rounding = 1e-5, known = own + s.weighed + rest, far = s.most * word.mass
+    cdef double u = uniform_next(&s.stream)
+    cdef double low = u * known * (1 - rounding), high = u * (known + far) * (1 + rounding)
+    cdef bint near
+    if high < own:
+        return held.k
+    near = low >= own and high < own + s.weighed
+    if not near and not (low >= own + s.weighed and high < known):
+        far = _weigh_list(model, s, t, word, s.far, held.k, &at)
+        u = u * (known + far)
+        if u < own:
+            return held.k
+        if u >= known:
+            return _topic(t, word, pick_listed(s.partial, word.length, s.running, u - known))
+        near = u < own + s.weighed
+    u = uniform_next(&s.stream)  # what is left of the first is known between bounds
+    if near:
+        return _draw_near(s, t, word, held.k, u * s.weighed)
+    return _draw_smooth(s, held, u * _rest(model, s, held))
+
+
+cdef inline int _draw_near(
+    const Sampler *s, const Table *t, const Word *word, int old, double u
+) noexcept nogil:
+    """One of the document's topics, of a listed word."""
+    cdef int i, j, k, last = old
+    for i in range(s.n_listed):
+        k = s.listed[i]
+        j = _find(t, word, k)
+        if j >= 0 and k != old:
+            last = k
+            u -= <float>_count(t, word, j) * s.own[i]
+            if u < 0:
+                break
+    return last
 
 
 cdef inline float _weigh_all(
@@ -554,7 +594,7 @@ cdef inline double _target(
     return weight * (rise + held.base * _spread(model, s, k))
 
 
-cdef inline float _weigh_listed(
+cdef inline float _weigh_document(
     model_t *model, Sampler *s, const Table *t, const Word *word, int old
 ) noexcept nogil:
     """Weigh the document's topics but `old`, in lanes, for what a word has beyond its base."""
@@ -583,7 +623,7 @@ cdef inline int _draw_aliased(
         _build(model, s, t, word)
         again = False  # it was built where weights were
     if not again:
-        s.weighed = _weigh_listed(model, s, t, word, k)
+        s.weighed = _weigh_document(model, s, t, word, k)
     near, far = s.weighed, word.mass
     for _step in range(s.n_steps):
         u = uniform_next(&s.stream) * (own + near + far + rest) - own
