@@ -428,6 +428,30 @@ def test_tables_are_built_ever_more_rarely():
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
+def test_blocks_know_documents_topics_and_how_many_tokens_each_has(blocks, sampler):
+    """Words tell nothing and alpha next to nothing: on average a topic keeps its tokens."""
+    few, n_topics, found = np.repeat([0, 1], [48, 16]), 25, []
+    many = np.repeat(
+        np.arange(n_topics), [*np.ones(n_topics - 1, int), 40]
+    )  # the largest comes last
+    X = sp.csr_matrix(np.random.default_rng(0).multinomial(64, np.full(90, 1 / 90), size=3))
+    alpha, rng = np.full(n_topics, 1e-9), np.random.default_rng(0)
+    for seed in range(400):
+        state = start(X, n_topics, sampler=sampler, alpha=alpha, beta=1e6)
+        assert state.tokens.ptr.shape[1] > 3  # groups of words
+        z = np.concatenate([np.full(64, 2), rng.permutation(few), many])
+        state.seed, state.z = seed, z.astype(np.uint16)
+        state.recount()
+        sweep(state)
+        first, second, third = state.z.reshape(3, 64)
+        assert (first == 2).all()
+        assert (second < 2).all()
+        found.append([(second == 0).sum(), (third == n_topics - 1).sum()])
+    error = np.std(found, axis=0) / np.sqrt(len(found))
+    assert (np.abs(np.mean(found, axis=0) - [48, 40]) < [4 * error[0], 5]).all()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_same_bytes_for_any_number_of_threads(corpus, blocks, monkeypatch, sampler):
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
     monkeypatch.setattr(threads, "most_threads", lambda: 3)

@@ -3,10 +3,13 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from sklearn_sparsepost._kernels._alias cimport alias_build
-from sklearn_sparsepost._kernels._gibbs_draws cimport (
+from sklearn_sparsepost._kernels._gibbs_counts cimport (
     ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, Held, PitmanYor, Sampler, Table, Topic,
-    Word, model_t, topic_t, _add, _base, _count, _draw_aliased, _draw_cycle, _draw_dense,
-    _draw_listed, _find, _in_row, _join_topic, _leave_topic, _open, _remove, _step, _weigh,
+    Word, model_t, topic_t, _add, _base, _count, _find, _in_row, _join_topic, _leave_topic, _open,
+    _remove, _step, _weigh,
+)
+from sklearn_sparsepost._kernels._gibbs_draws cimport (
+    _draw_aliased, _draw_cycle, _draw_dense, _draw_listed,
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES
 from sklearn_sparsepost._kernels._math cimport exp_nonpos
@@ -23,14 +26,22 @@ cdef enum:
 
 # ---------------------------------------------------------------- documents
 
-cdef inline void _enter(
-    model_t *model, Sampler *s, const topic_t *z, long long first, long long stop
+cdef struct Kept:  # of a document between blocks: its topics and its tokens in each
+    int k
+    int n  # in the first, of no topic: how many topics follow
+
+
+cdef inline Py_ssize_t _kept_at(long long token, Py_ssize_t d) noexcept nogil:
+    """Where what is kept of a document begins: at a line, an eighth of its tokens and more long."""
+    return 8 * (token // 64 + d)
+
+
+cdef inline void _count_document(
+    Sampler *s, const topic_t *z, long long first, long long stop
 ) noexcept nogil:
     """Count a document's topics."""
     cdef long long i
     cdef int j, k, n = 0, n_more = 0
-    cdef double own
-    cdef Topic *topic
     # Neighbours are often of one topic: they are counted apart, so that none waits for another.
     for i in range(first, stop - 1, 2):
         k = z[i]
@@ -53,6 +64,23 @@ cdef inline void _enter(
         s.topic[k].n_doc += s.n_more[k]
         s.n_more[k] = 0
     s.n_listed = n
+
+
+cdef inline void _enter(
+    model_t *model, Sampler *s, const topic_t *z, long long first, long long stop, const Kept *kept
+) noexcept nogil:
+    """Have a document's topics, counted, or as they were kept."""
+    cdef int j, k
+    cdef double own
+    cdef Topic *topic
+    if kept == NULL or kept[0].n < 0:
+        _count_document(s, z, first, stop)
+    else:
+        s.n_listed = kept[0].n
+        for j in range(s.n_listed):
+            k = kept[j + 1].k
+            s.listed[j] = k
+            s.topic[k].n_doc = kept[j + 1].n
     s.own_total = 0
     for j in range(s.n_listed):
         k = s.listed[j]
@@ -90,10 +118,14 @@ cdef inline void _enter_given(Sampler *s, const float *logits) noexcept nogil:
         alias_build(s.given, s.K, s.given_share, s.given_other, s.order)
 
 
-cdef inline void _leave(model_t *model, Sampler *s) noexcept nogil:
-    """Forget a document."""
+cdef inline void _leave(model_t *model, Sampler *s, Kept *kept, Py_ssize_t room) noexcept nogil:
+    """Forget a document, but keep its topics where there is room."""
     cdef int j, k
     cdef Topic *topic
+    if kept != NULL:
+        kept[0].n = s.n_listed if s.n_listed < room else -1
+        for j in range(kept[0].n):
+            kept[j + 1].k, kept[j + 1].n = s.listed[j], s.topic[s.listed[j]].n_doc
     for j in range(s.n_listed):
         k = s.listed[j]
         topic = s.topic + k
@@ -301,20 +333,22 @@ cdef inline void _fetch(
 
 cdef inline void _visit(
     model_t *model, Sampler *s, Table *t, const int *word, topic_t *z, long long first,
-    long long stop, long long begin, long long end, const float *logits, uint64_t seed,
-    uint64_t number, uint64_t unit
+    long long stop, long long begin, long long end, const float *logits, Kept *kept,
+    Py_ssize_t room, bint fresh, uint64_t seed, uint64_t number, uint64_t unit
 ) noexcept nogil:
     """The tokens of a document that are of one group of words."""
     cdef long long token
     cdef Held held
     cdef bint moves, again = False
+    if fresh and kept != NULL:
+        kept[0].n = -1
     if begin == end:
         return
     for token in range(begin, min(begin + AHEAD, end)):
         fetch_to_write(t.words + word[token])
     uniform_init(&s.stream, seed, number, unit)
     if logits == NULL:
-        _enter(model, s, z, first, stop)
+        _enter(model, s, z, first, stop, kept)
     else:
         _enter_given(s, logits)
     for token in range(begin, min(begin + FETCHED, end)):
@@ -332,27 +366,39 @@ cdef inline void _visit(
             moves = _reseat(model, s, t, t.words + word[token], z, token, &held, again)
         again = not moves and token + 1 < end and (
             word[token + 1] == word[token] and z[token + 1] == z[token])
-    _leave(model, s)
+    _leave(model, s, kept, room)
 
 
 cdef inline void _sweep_block(
     model_t *model, Sampler *s, Table *t, char *scratch, const int *word, topic_t *z,
-    const long long[:, ::1] token_ptr, long long first, long long stop, int g,
-    const long long *n_topic, const long long *n_tables, const float *logits, uint64_t seed,
-    uint64_t number
+    const long long[:, ::1] token_ptr, long long first, long long stop, int g, Kept *kept,
+    bint fresh, const long long *n_topic, const long long *n_tables, const float *logits,
+    uint64_t seed, uint64_t number
 ) noexcept nogil:
-    """The tokens of some documents that are of one group of words."""
-    cdef Py_ssize_t d, n_groups = token_ptr.shape[1] - 1
-    cdef long long i
+    """The tokens of some documents that are of one group of words.
+
+    What is `kept` of the documents is of the block before, or, where this is `fresh`, of none.
+    """
+    cdef Py_ssize_t d, n_groups = token_ptr.shape[1] - 1, at = 0, after = 0
+    cdef long long i, ahead
     _begin_block(model, s, scratch, t.stride, n_topic, n_tables)
     if logits != NULL:
         s.alpha, s.alpha_share, s.alpha_other = s.given, s.given_share, s.given_other
     for d in range(first, stop):
+        if kept != NULL:
+            at = _kept_at(token_ptr[d, 0], d)
+            after = _kept_at(token_ptr[d, n_groups], d + 1)
         if d + 1 < stop:
-            fetch_to_write(word + token_ptr[d + 1, g])
-            fetch_to_write(word + token_ptr[d + 1, g] + 16)
+            ahead = token_ptr[d + 1, g]
+            fetch_to_write(word + ahead)
+            fetch_to_write(word + ahead + 16)
+            if kept != NULL and not fresh:
+                fetch_to_write(kept + after)
+            else:
+                ahead = token_ptr[d + 1, 0]
             for i in range(4):
-                fetch_to_write(z + token_ptr[d + 1, 0] + 32 * i)
+                fetch_to_write(z + ahead + 32 * i)
         _visit(model, s, t, word, z, token_ptr[d, 0], token_ptr[d, n_groups], token_ptr[d, g],
-               token_ptr[d, g + 1], NULL if logits == NULL else logits + d * s.K, seed, number,
+               token_ptr[d, g + 1], NULL if logits == NULL else logits + d * s.K,
+               NULL if kept == NULL else kept + at, after - at, fresh, seed, number,
                <uint64_t>(d * n_groups + g))

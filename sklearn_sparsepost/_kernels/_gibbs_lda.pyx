@@ -8,7 +8,8 @@ touches; only the topics' totals are as old as the blocks' common start.
 * `document_topics`: counts of topics in documents;
 * `draw_assignments`: topics drawn independently, to begin with.
 
-A block's sweep is in `_gibbs_blocks.pxd`, and the draw of one token in `_gibbs_draws.pxd`.
+A block's sweep is in `_gibbs_blocks.pxd`, the draw of one token in `_gibbs_draws.pxd`, and what it
+reads and changes in `_gibbs_counts.pxd`.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport parallel, prange
@@ -16,10 +17,12 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 
 from sklearn_sparsepost._kernels._alias cimport Column, alias_build
-from sklearn_sparsepost._kernels._gibbs_blocks cimport _scratch_size, _sweep_block
-from sklearn_sparsepost._kernels._gibbs_draws cimport (
-    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table,
-    Word, topic_t, _add, _add_in_row, _count, _in_row, _step, _topic,
+from sklearn_sparsepost._kernels._gibbs_blocks cimport (
+    Kept, _kept_at, _scratch_size, _sweep_block,
+)
+from sklearn_sparsepost._kernels._gibbs_counts cimport (
+    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table, Word, topic_t,
+    _add, _add_in_row, _count, _in_row, _step, _topic,
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, use_gathers
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
@@ -60,6 +63,11 @@ def _zeros(shape, dtype):
     array = memory[first : first + size].view(dtype).reshape(shape)
     array.view(np.uint8)[...] = 0
     return array
+
+
+def _memory(n_tokens, n_documents, n_groups, given):
+    """Where documents' topics are kept from block to block; none where nobody counts them twice."""
+    return np.empty(0 if given or n_groups == 1 else _kept_at(n_tokens, n_documents), np.int64)
 
 
 cdef PitmanYor _pitman_yor(double discount, double prior_total, const float[:, :, ::1] steps):
@@ -386,10 +394,11 @@ cdef class TokenCounts:
         cdef Sampler *s
         cdef char *scratch
         cdef Table *t = &self.table
-        cdef bint given = logits is not None
+        cdef bint given = logits is not None, seated = seating is not None
         cdef const float[:, ::1] rows = logits if given else np.zeros((1, 1), np.float32)
         cdef const float *weights = &rows[0, 0] if given else NULL
-        cdef bint seated = seating is not None
+        cdef long long[::1] memory = _memory(z.shape[0], token_ptr.shape[0], n_groups, given)
+        cdef Kept *kept = <Kept *>&memory[0] if memory.shape[0] else NULL
         cdef Dirichlet dirichlet
         cdef PitmanYor pitman_yor
         cdef long long[::1] n_tables = seating[3] if seated else np.zeros(K, dtype=np.int64)
@@ -416,11 +425,13 @@ cdef class TokenCounts:
                     if seated:
                         _sweep_block(
                             &pitman_yor, s, t, scratch, &word[0], &z[0], token_ptr, groups[i],
-                            groups[i + 1], g, &n_topic[0], &n_tables[0], NULL, seed, number)
+                            groups[i + 1], g, kept, e == 0, &n_topic[0], &n_tables[0], NULL, seed,
+                            number)
                     else:
                         _sweep_block(
                             &dirichlet, s, t, scratch, &word[0], &z[0], token_ptr, groups[i],
-                            groups[i + 1], g, &n_topic[0], NULL, weights, seed, number)
+                            groups[i + 1], g, kept, e == 0, &n_topic[0], NULL, weights, seed,
+                            number)
                     for k in range(K):
                         after[i, k] = s.n_topic[k]
                         tables_after[i, k] = s.n_tables[k] if seated else 0

@@ -15,7 +15,7 @@ from sklearn_sparsepost._kernels._draws cimport (
     Draws, draw_exponential, draw_gamma, draw_normal, draw_normal_below, draw_polya_gamma,
     draws_init,
 )
-from sklearn_sparsepost._kernels._gibbs_draws cimport topic_t
+from sklearn_sparsepost._kernels._gibbs_counts cimport topic_t
 from sklearn_sparsepost._kernels._normals cimport (
     MANY, Lanes, lanes_init, lanes_normal, lanes_uniform,
 )

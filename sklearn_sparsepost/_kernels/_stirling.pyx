@@ -14,7 +14,7 @@ from libc.stdint cimport uint64_t
 
 import numpy as np
 
-from sklearn_sparsepost._kernels._gibbs_draws cimport MOST_TABLES, ROW_BITS
+from sklearn_sparsepost._kernels._gibbs_counts cimport MOST_TABLES, ROW_BITS
 from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_init, uniform_next
 
 cdef enum:
