@@ -126,7 +126,8 @@ def draw_growth(runs, path):
         ax.set_yscale("log")
         ax.set_xticks(at, [f"{size:,}" if what == "topics" else f"{size / 1e6:.1f}" for size in at])
         low, high = ax.get_ylim()
-        ticks = [m * 10.0**e for e in range(-3, 3) for m in (1, 2, 5)]
+        steps = (1, 2, 5) if high > 4 * low else range(1, 10)
+        ticks = [m * 10.0**e for e in range(-3, 3) for m in steps]
         ax.set_yticks([tick for tick in ticks if low <= tick <= high])
         ax.minorticks_off()
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
