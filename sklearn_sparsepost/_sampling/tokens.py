@@ -68,6 +68,9 @@ class Tokens:
         n_groups = self._n_groups(n_tokens, n_documents)
         place = by_frequency(self.size)
         group = deal_words(place, n_groups)
+        by_group = np.lexsort((place, group))
+        rank = np.empty(n_features, dtype=X.indices.dtype)
+        rank[by_group] = np.arange(n_features)
         self.groups = cut_evenly(length, n_groups)
         self.word = np.empty(n_tokens, dtype=np.int32)
         self.ptr = np.zeros((n_documents, n_groups + 1), dtype=np.int64)
@@ -75,14 +78,16 @@ class Tokens:
         for start, stop in runs:
             rows, columns, counts = _entries(X, start, stop, seed)
             cell = rows * n_groups + group[columns]
-            order = np.lexsort((place[columns], cell))
-            n = int(counts.sum())
-            self.word[first : first + n] = np.repeat(columns[order], counts[order])
             tokens = np.bincount(cell, counts, minlength=(stop - start) * n_groups)
             ends = first + np.cumsum(tokens).astype(np.int64).reshape(stop - start, n_groups)
             self.ptr[start:stop, 1:] = ends
             self.ptr[start:stop, 0] = np.concatenate([[first], ends[:-1, -1]])
-            first += n
+            indptr = X.indptr[start : stop + 1] - X.indptr[start]
+            ranked = sp.csr_array((counts, rank[columns], indptr), (stop - start, n_features))
+            ranked.sort_indices()  # in place
+            last = first + int(ranked.data.sum())
+            self.word[first:last] = np.repeat(by_group[ranked.indices], ranked.data)
+            first = last
 
     @classmethod
     def merged(cls, one, other):
@@ -134,8 +139,10 @@ def _entries(X, start, stop, seed):
     if counts.dtype.kind == "f":
         counts = np.minimum(counts, 2.0 * MOST_TOKENS)  # to be refused, not to overflow
         whole = np.floor(counts)
-        rng = keyed_generator(seed, ROUNDING, start)
-        counts = whole + (rng.random(len(counts)) < counts - whole)
+        if not np.array_equal(counts, whole):
+            rng = keyed_generator(seed, ROUNDING, start)
+            whole += rng.random(len(counts)) < counts - whole
+        counts = whole
     return rows, np.asarray(X.indices[span]), counts.astype(np.int64)
 
 
