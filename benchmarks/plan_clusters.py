@@ -2,6 +2,8 @@
 
 # How often what is compared in seconds is measured.
 ROUNDS = 3
+# Memoized learning waits for all workers once a batch: besides the default, fewer are measured.
+FEW_BATCHES = 4
 # Chains of data here are drawn by threads: of joblib's processes there is none to be killed.
 NO_WORKERS = {("loky", "AliasLDA"), ("loky", "GibbsCTM")}
 
@@ -16,6 +18,7 @@ def on_clusters(quick=False):
         _on_workers(found, name, spec, 1 if quick else ROUNDS)
         profiled = {"kind": "cluster", "n_workers": 2, "profiled": True}
         found.append((f"{name}, 2 workers, profiled", {**spec, **profiled}))
+    _in_few_batches(found, {"corpus": words, "n_topics": topics}, quick)
     spec = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
     if quick:
         spec["n_samples"] = 2000
@@ -23,7 +26,15 @@ def on_clusters(quick=False):
         spec = {**spec, "options": {"learning_method": method}}
         name = f"cluster/bsds500-{spec['n_topics']}/{method}"
         _on_workers(found, name, spec, 1 if quick else ROUNDS)
+    _in_few_batches(found, spec, quick)
     return found
+
+
+def _in_few_batches(found, spec, quick):
+    """Add memoized learning in few batches."""
+    spec = {**spec, "options": {"n_batches": FEW_BATCHES}}
+    name = f"cluster/{spec['corpus']}-{spec['n_topics']}/memoized in {FEW_BATCHES} batches"
+    _on_workers(found, name, spec, 1 if quick else ROUNDS)
 
 
 def _on_workers(found, name, spec, n_rounds):

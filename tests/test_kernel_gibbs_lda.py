@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from geweke import have_one_mean, replace_tokens, replace_words
 from reference import agrees
 from scipy.special import gammaln
 from sklearn.base import clone
@@ -390,32 +391,17 @@ def test_geweke(sampler):
 
     X = sp.csr_matrix(np.full((n_documents, V), 1.25))  # any: tokens are replaced below
     state = start(X, K, sampler=sampler, alpha=alpha, beta=beta)
-    tokens = state.tokens
-    tokens.size[:] = n_documents * length
-    ends = length * np.arange(n_documents + 1)
-    tokens.ptr, tokens.groups = np.column_stack([ends[:-1], ends[1:]]), np.array([0, n_documents])
-    state.z = z.astype(np.uint16)
-    tokens.word = words_under(z)
-    state.recount()
+    replace_tokens(state, words_under(z), z, length)
     state.n_passes = 0
     sweep(state)  # builds tables, which stay: one that follows the state would disturb the chain
     state.n_passes = 10_001
     chain = []
     for _ in range(16_000):
-        tokens.word = words_under(state.z)
-        arrays = state.counts.arrays
-        arrays["dense"][:] = 0
-        if sampler == "sparse":  # elsewhere the length of the table
-            arrays["words"]["length"] = 0
-        state.counts.add_tokens(tokens.word, state.z)
-        state.count_topics()
+        replace_words(state, words_under(state.z))
         sweep(state, n_passes=2 if lda.builds_tables(state.n_passes + 1) else 1)
-        chain.append(features(tokens.word, state.z.astype(int)))
+        chain.append(features(state.tokens.word, state.z.astype(int)))
     chain, prior_draws = np.array(chain, dtype=float), np.array(prior_draws, dtype=float)
-    batches = chain.reshape(80, 200, -1).mean(axis=1)
-    error = np.sqrt(batches.var(axis=0) / len(batches) + prior_draws.var(axis=0) / 4000)
-    score = (batches.mean(axis=0) - prior_draws.mean(axis=0)) / error
-    assert (np.abs(score) < 4).all(), score
+    assert have_one_mean(chain, prior_draws, 80, 4)
 
 
 def test_tables_are_built_ever_more_rarely():

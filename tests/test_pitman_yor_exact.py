@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from geweke import have_one_mean, replace_tokens, replace_words, seat
 from reference import agrees
 from scipy.special import gammaln
 
@@ -223,31 +224,17 @@ def test_geweke(sampler):
         words, tables = words_under(z, K, gamma, a, b, rng)
         drawn.append(features(words, z, tables, a, b))
 
-    X = np.full((n_documents, V), 2)  # any: tokens are replaced below
     options = {"alpha": alpha, "gamma": gamma, "discount": a, "concentration": b}
-    state = start(X, K, sampler, **options)
-    tokens = state.tokens
-    tokens.size[:] = n_documents * length
-    ends = length * np.arange(n_documents + 1)
-    tokens.ptr, tokens.groups = np.column_stack([ends[:-1], ends[1:]]), np.array([0, n_documents])
-    state.z, tokens.word = z.astype(np.uint16), words
-    state.recount()
+    state = start(np.full((n_documents, V), 2), K, sampler, **options)
+    replace_tokens(state, words, z, length)
     state = swept(state)  # builds tables, which stay: one that follows the state would disturb
     state.n_passes = 10_001
     chain = []
     for _ in range(1200):
         z = state.z.astype(int)
         words, tables = words_under(z, K, gamma, state.discount, state.concentration, rng)
-        arrays = state.counts.arrays
-        arrays["dense"][:] = 0
-        if sampler == "sparse":  # elsewhere the length of the alias table
-            arrays["words"]["length"] = 0
-        tokens.word = words
-        state.counts.add_tokens(words, state.z)
-        state.count_topics()
-        lists = sp.csr_array(tables.T.astype(np.int32))
-        lists = lists.indptr.astype(np.int64), lists.indices.astype(np.int32), lists.data
-        state.n_tables = state.counts.seat(state.steps[0], *lists)
+        replace_words(state, words)
+        seat(state, tables)
         state = swept(state, n_passes=2 if lda.builds_tables(state.n_passes + 1) else 1)
         pitman_yor.learn_concentration(state)
         pitman_yor.learn_discount(state)
@@ -255,28 +242,49 @@ def test_geweke(sampler):
         z = state.z.astype(int)
         chain.append(features(words, z, tables, state.discount, state.concentration))
     chain, drawn = np.array(chain[120:], dtype=float), np.array(drawn, dtype=float)
-    batches = chain[: len(chain) // 60 * 60].reshape(60, -1, chain.shape[1]).mean(axis=1)
-    error = np.sqrt(batches.var(axis=0) / len(batches) + drawn.var(axis=0) / n_draws)
-    score = (batches.mean(axis=0) - drawn.mean(axis=0)) / error
-    assert (np.abs(score) < 4.5).all(), score
+    assert have_one_mean(chain, drawn, 60)
+
+
+BASE = np.array([0.2, 0.5, 0.3])
+
+
+def under_dirichlet(words, documents, z, b):
+    """p(words, topics) of LDA with the prior b * BASE of words, up to a factor."""
+    n_doc, n_word = np.zeros((2, 2)), np.zeros((2, 3))
+    np.add.at(n_doc, (documents, z), 1)
+    np.add.at(n_word, (z, words), 1)
+    value = (gammaln(n_doc + ALPHA)).sum() + (gammaln(n_word + b * BASE)).sum()
+    return np.exp(value - gammaln(n_word.sum(axis=1) + b).sum())
 
 
 def test_no_discount_and_a_known_base_is_the_dirichlet_distribution():
     """Tables summed out under a base that hardly moves: the posterior of topics is LDA's."""
-    words = np.array([0, 0, 1, 0, 2])
-    documents, alpha, b = np.array([0, 0, 0, 1, 1]), np.array([0.4, 0.7]), 1.5
-    base = np.array([0.2, 0.5, 0.3])
+    words, documents, b = np.array([0, 0, 1, 0, 2]), np.array([0, 0, 0, 1, 1]), 1.5
     found, wanted = {}, {}
     for z, tables in every_state(words, 2, 3):
-        joint = log_joint(words, documents, z, tables, alpha, 1e9 * base, 0.0, b)
+        joint = log_joint(words, documents, z, tables, ALPHA, 1e9 * BASE, 0.0, b)
         found[tuple(z)] = found.get(tuple(z), 0) + np.exp(joint)
-        n_doc, n_word = np.zeros((2, 2)), np.zeros((2, 3))
-        np.add.at(n_doc, (documents, z), 1)
-        np.add.at(n_word, (z, words), 1)
-        value = (gammaln(n_doc + alpha)).sum() + (gammaln(n_word + b * base)).sum()
-        wanted[tuple(z)] = np.exp(value - gammaln(n_word.sum(axis=1) + b).sum())
+        wanted[tuple(z)] = under_dirichlet(words, documents, z, b)
     found, wanted = (np.array([case[z] for z in found]) for case in (found, wanted))
     np.testing.assert_allclose(found / found.sum(), wanted / wanted.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_no_discount_and_a_known_base_draw_topics_of_lda(sampler):
+    """A long chain under a base that hardly moves against LDA's posterior of topics."""
+    prior = {"alpha": ALPHA, "gamma": 1e6 * BASE, "discount": 0.0, "concentration": 1.5}
+    for seed in (0, 1):
+        state = start(TWO_DOCUMENTS, 2, sampler, seed=seed, **prior)
+        words, documents = state.tokens.word, np.repeat([0, 1], np.diff(state.tokens.doc_ptr))
+        states = list(itertools.product(range(2), repeat=len(words)))
+        weights = np.array([under_dirichlet(words, documents, np.array(z), 1.5) for z in states])
+        state.n_passes = 1000  # tables are rarely built anew by now
+        seen = np.zeros(len(states))
+        for _ in range(600):
+            for _ in range(4):
+                state = swept(state)
+            seen[states.index(tuple(state.z.tolist()))] += 1
+        assert agrees(seen, weights)
 
 
 # ---------------------------------------------------------------------- counts and bytes
