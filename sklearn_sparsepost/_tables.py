@@ -127,8 +127,9 @@ class SparseTable:
         """This table with components summed by where they go."""
         shape = self.shape[0], int(target.max()) + 1
         each = np.arange(len(self.row_ptr), dtype=np.int64)
-        entries = self.row_ptr, target.astype(np.int32)[self.columns], self.values
-        found = _summed_rows(each, each[:-1], *entries, self.row_ptr, shape[1])
+        entries = [(target.astype(np.int32)[self.columns], self.values)]
+        dtype = self.values.dtype
+        found = _summed_rows(each, each[:-1], [self.row_ptr], entries, shape[1], dtype)
         return SparseTable(self.rows, *found, shape)
 
     def placed(self, features, n_features):
@@ -473,30 +474,30 @@ def sum_of_tables(tables, *, exact=False):
     """
     if len(tables) == 1:
         return tables[0]
-    shape = tables[0].shape
     rows = np.concatenate([table.rows for table in tables])
-    row_ptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(t.row_ptr) for t in tables]))])
-    kind = np.float64 if exact else np.result_type(*(table.values for table in tables))
-    columns, values = (recycled_briefly(row_ptr[-1:], dtype) for dtype in (np.int32, kind))
-    np.concatenate([table.columns for table in tables], out=columns)
-    np.concatenate([table.values for table in tables], out=values)
-    del tables  # many and large, and held by nobody else
     member = np.argsort(rows, kind="stable")
     rows = rows[member]
-    first = np.flatnonzero(np.diff(rows, prepend=-1))
-    features, group_ptr = rows[first], np.append(first, len(member))
-    lengths = np.diff(np.append(0, np.cumsum(np.diff(row_ptr)[member]))[group_ptr])
-    reserved = np.append(0, np.cumsum(np.minimum(lengths, shape[1])))
-    found = _summed_rows(group_ptr, member, row_ptr, columns, values, reserved, shape[1])
+    begins = np.flatnonzero(np.diff(rows, prepend=-1))
+    features, group_ptr = rows[begins], np.append(begins, len(member))
+    row_ptrs = [table.row_ptr for table in tables]
+    entries = [(table.columns, table.values) for table in tables]
+    dtype = np.float64 if exact else np.result_type(*(table.values for table in tables))
+    shape = tables[0].shape
+    found = _summed_rows(group_ptr, member, row_ptrs, entries, shape[1], dtype)
     return SparseTable(features, *found, shape)
 
 
-def _summed_rows(group_ptr, member, row_ptr, columns, values, reserved, n_columns):
-    """Sums of groups of rows, which have so much room at first."""
-    room = [recycled_briefly(reserved[-1:], dtype) for dtype in (np.int32, values.dtype)]
-    n_threads = threads_for(ENTRY_WORK * len(columns))
-    entries = row_ptr, columns, values
-    return _row_tables.sum_rows(group_ptr, member, *entries, reserved, *room, n_columns, n_threads)
+def _summed_rows(group_ptr, member, row_ptrs, entries, n_columns, dtype):
+    """Sums of groups of the rows of some tables, which are read where they are."""
+    first = np.concatenate([ptr[:-1] for ptr in row_ptrs], dtype=np.int64)
+    length = np.concatenate([np.diff(ptr) for ptr in row_ptrs], dtype=np.int64)
+    source = np.repeat(np.arange(len(row_ptrs)), [len(ptr) - 1 for ptr in row_ptrs])
+    places = source.astype(np.int32), first, length, entries
+    most = np.diff(np.append(0, np.cumsum(length[member]))[group_ptr])
+    reserved = np.append(0, np.cumsum(np.minimum(most, n_columns)))
+    room = [recycled_briefly(reserved[-1:], kind) for kind in (np.int32, dtype)]
+    n_threads = threads_for(ENTRY_WORK * int(length.sum()))
+    return _row_tables.sum_rows(group_ptr, member, *places, reserved, *room, n_columns, n_threads)
 
 
 class PseudoCounts:

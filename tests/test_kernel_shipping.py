@@ -50,6 +50,24 @@ def test_halves_tell_all_or_are_none(squares, want, bits):
     np.testing.assert_array_equal(found, squares)
 
 
+@pytest.mark.parametrize("bits", [np.uint32, np.uint64])
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (3, 5), (8, 7), (19, 13), (24, 16)])
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_others_are_told_apart_and_placed(shape, share, bits):
+    base = RNG.integers(0, 9, shape[1]).astype(bits)
+    others = RNG.random(shape) < share
+    rows = np.where(others, 10 + RNG.integers(0, 9, shape), base).astype(bits)
+    differs = np.full(-(-rows.size // 8), 255, np.uint8)
+    values = np.empty(rows.size, bits)
+    n_values = kernels.take_others(rows, np.tile(base, 8), differs, values)
+    found = np.unpackbits(differs, count=rows.size, bitorder="little").reshape(shape)
+    np.testing.assert_array_equal(found, others)
+    np.testing.assert_array_equal(values[:n_values], rows[others])
+    placed = np.full_like(rows, 99)
+    kernels.place_others(base, differs, values[:n_values].copy(), placed)
+    np.testing.assert_array_equal(placed, rows)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize(
     "numbers",

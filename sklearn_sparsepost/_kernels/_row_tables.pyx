@@ -6,7 +6,7 @@ the same pool stays as it was.
 """
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from sklearn_sparsepost._kernels._bits cimport lowest_bit
@@ -19,18 +19,13 @@ cdef inline void _add(
     const int *topic, const floating *value, Py_ssize_t n, double factor, uint64_t *marks,
     double *total
 ) noexcept nogil:
-    """Add factor * entries to totals, and mark the topics that have one."""
+    """Add factor * entries to totals, 0 where unmarked, and mark the topics that have one."""
     cdef Py_ssize_t j
     cdef int k
-    cdef uint64_t bit
     for j in range(n):
         k = topic[j]
-        bit = (<uint64_t>1) << (k & 63)
-        if marks[k >> 6] & bit:
-            total[k] += factor * value[j]
-        else:
-            marks[k >> 6] |= bit
-            total[k] = factor * value[j]
+        marks[k >> 6] |= (<uint64_t>1) << (k & 63)
+        total[k] += factor * value[j]
 
 
 cdef inline uint64_t _bits(double x) noexcept nogil:
@@ -40,10 +35,10 @@ cdef inline uint64_t _bits(double x) noexcept nogil:
 
 
 cdef inline int _take(
-    uint64_t *marks, int n_marks, const double *total, double least, uint64_t row, int *topic,
+    uint64_t *marks, int n_marks, double *total, double least, uint64_t row, int *topic,
     floating *value
 ) noexcept nogil:
-    """Write the marked totals, topics ascending, unmark them and count them.
+    """Write the marked totals, topics ascending, unmark and clear them, and count them.
 
     Those below `least` become that or nothing, by lot, so that what is expected stays as it is;
     lots are keyed by the row and what is in it.
@@ -60,6 +55,7 @@ cdef inline int _take(
             k = 64 * m + lowest_bit(word)
             word &= word - 1
             x = total[k]
+            total[k] = 0
             if x < least:
                 if x <= 0:
                     continue
@@ -143,7 +139,7 @@ def merge_rows(
     cdef int *failed = &no_memory
     with nogil, parallel(num_threads=n_threads):
         marks = <uint64_t *>calloc(n_marks, sizeof(uint64_t))
-        total = <double *>malloc(n_topics * sizeof(double))
+        total = <double *>calloc(n_topics, sizeof(double))
         if marks == NULL or total == NULL:
             failed[0] = 1
         for r in prange(rows.shape[0], schedule="dynamic", chunksize=64):
@@ -221,16 +217,17 @@ def gather_rows(
 def sum_rows(
     const long long[::1] group_ptr,  # IN
     const long long[::1] member,  # IN
-    const long long[::1] row_ptr,  # IN
-    const int[::1] topics,  # IN
-    const floating[::1] values,  # IN
+    const int[::1] source,  # IN
+    const long long[::1] first,  # IN
+    const long long[::1] row_length,  # IN
+    tables,  # IN
     const long long[::1] out_first,  # IN
     int[::1] out_topics,  # OUT
     floating[::1] out_values,  # OUT
     int n_topics,  # IN
     int n_threads=1,  # IN
 ):
-    """Sum groups of rows, in double and in a fixed order.
+    """Sum groups of rows of some tables, in double and in a fixed order.
 
     Parameters
     ----------
@@ -238,8 +235,12 @@ def sum_rows(
         Group `g` is the rows ``member[group_ptr[g]:group_ptr[g + 1]]``.
     member : ndarray of shape (n_rows,), int64
         Which rows.
-    row_ptr, topics, values : ndarray
-        Row `r` has its entries at ``row_ptr[r]:row_ptr[r + 1]``.
+    source : ndarray of shape (n_rows,), int32
+        The table that has the row.
+    first, row_length : ndarray of shape (n_rows,), int64
+        Where its entries begin there, and how many they are.
+    tables : list of tuple of ndarray
+        For each table the topics of its entries, int32, and their values, float32 or float64.
     out_first : ndarray of shape (n_groups + 1,), int64
         Where each sum is written at first: so far apart that all its entries fit.
     out_topics, out_values : ndarray of shape (out_first[-1],)
@@ -256,21 +257,28 @@ def sum_rows(
     sum_topics, sum_values : ndarray
         The entries, topics ascending in a sum.
     """
-    cdef Py_ssize_t g, i, r, n_marks = (n_topics + 63) // 64
+    cdef Py_ssize_t g, i, r, t, n_marks = (n_topics + 63) // 64
     sum_ptr_array = np.zeros(group_ptr.shape[0], dtype=np.int64)
     length_array = np.zeros(group_ptr.shape[0] - 1, dtype=np.int64)
     dtype = np.asarray(out_values).dtype
     if not out_topics.shape[0]:
         return sum_ptr_array, np.empty(0, dtype=np.int32), np.empty(0, dtype=dtype)
+    # Where tables are: they are read in place, since copies would cost as much as the sums.
+    cdef const size_t[::1] topics_at = _addresses([pair[0] for pair in tables], np.int32)
+    cdef const size_t[::1] values_at = _addresses(
+        [pair[1] for pair in tables], np.float32, np.float64)
+    cdef const signed char[::1] is_single = np.array(
+        [pair[1].dtype == np.float32 for pair in tables], dtype=np.int8)
     cdef long long[::1] length = length_array
     cdef const long long[::1] sum_ptr = sum_ptr_array
+    cdef const int *topics
     cdef uint64_t *marks
     cdef double *total
     cdef int no_memory = 0
     cdef int *failed = &no_memory
     with nogil, parallel(num_threads=n_threads):
         marks = <uint64_t *>calloc(n_marks, sizeof(uint64_t))
-        total = <double *>malloc(n_topics * sizeof(double))
+        total = <double *>calloc(n_topics, sizeof(double))
         if marks == NULL or total == NULL:
             failed[0] = 1
         for g in prange(length.shape[0], schedule="dynamic", chunksize=64):
@@ -278,8 +286,14 @@ def sum_rows(
                 continue
             for i in range(group_ptr[g], group_ptr[g + 1]):
                 r = member[i]
-                _add[floating](&topics[0] + row_ptr[r], &values[0] + row_ptr[r],
-                               row_ptr[r + 1] - row_ptr[r], 1, marks, total)
+                t = source[r]
+                topics = <const int *>topics_at[t] + first[r]
+                if is_single[t]:
+                    _add[float](topics, <const float *>values_at[t] + first[r], row_length[r], 1,
+                                marks, total)
+                else:
+                    _add[double](topics, <const double *>values_at[t] + first[r], row_length[r],
+                                 1, marks, total)
             length[g] = _take[floating](
                 marks, <int>n_marks, total, -1e308, g, &out_topics[0] + out_first[g],
                 &out_values[0] + out_first[g])
@@ -299,6 +313,14 @@ def sum_rows(
             memcpy(&held_values[sum_ptr[g]], &out_values[out_first[g]],
                    length[g] * sizeof(floating))
     return sum_ptr_array, held_topics_array, held_values_array
+
+
+def _addresses(arrays, *dtypes):
+    """Where arrays of some types begin in memory; their numbers follow each other."""
+    for array in arrays:
+        if array.dtype not in dtypes or not array.flags.c_contiguous:
+            raise TypeError(f"a table's entries are {array.dtype}, or not contiguous")
+    return np.array([array.ctypes.data for array in arrays], dtype=np.uintp)
 
 
 def sum_columns(

@@ -108,6 +108,94 @@ def squares_of_half(
                 at += i + 1
 
 
+def take_others(
+    const word[:, ::1] rows,  # IN
+    const word[::1] base,  # IN
+    uint8_t[::1] differs,  # OUT
+    word[::1] values,  # OUT
+):
+    """Where rows differ from a row, and what stands there.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns), uint32 or uint64
+        The rows' bits.
+    base : ndarray of shape (8 * n_columns,), as `rows`
+        What most entries of each column are, eight times over.
+    differs : ndarray of shape (ceil(n_rows * n_columns / 8),), uint8
+        Overwritten by a bit an entry, row by row, the lowest of a byte first.
+    values : ndarray of shape (n_rows * n_columns,), as `rows`
+        The first ones are overwritten by those that differ.
+
+    Returns
+    -------
+    n_values : int
+        How many they are.
+    """
+    cdef Py_ssize_t n_columns = rows.shape[1], first, at, stop, i, n_values = 0
+    cdef unsigned int bits
+    cdef word gap
+    cdef const word *entries
+    with nogil:
+        # Rows by eights, whose bits fill bytes.
+        for first in range(0, rows.shape[0], 8):
+            entries = &rows[first, 0]
+            stop = min(rows.shape[0] - first, 8) * n_columns
+            for at in range(0, stop, 8):
+                bits, gap = 0, 0
+                if at + 8 <= stop:
+                    for i in range(8):
+                        gap |= entries[at + i] ^ base[at + i]
+                    if gap:
+                        for i in range(8):
+                            bits |= <unsigned int>(entries[at + i] != base[at + i]) << i
+                else:
+                    for i in range(stop - at):
+                        bits |= <unsigned int>(entries[at + i] != base[at + i]) << i
+                differs[(first * n_columns + at) >> 3] = <uint8_t>bits
+                while bits:
+                    values[n_values] = entries[at + lowest_bit(bits)]
+                    n_values += 1
+                    bits &= bits - 1
+    return n_values
+
+
+def place_others(
+    const word[::1] base,  # IN
+    const uint8_t[::1] differs,  # IN
+    const word[::1] values,  # IN
+    word[:, ::1] rows,  # OUT
+):
+    """Write the rows that :func:`take_others` was given.
+
+    Parameters
+    ----------
+    base, differs, values
+        From there, the last as long as it says.
+    rows : ndarray of shape (n_rows, n_columns), uint32 or uint64
+        The rows' bits: filled.
+    """
+    cdef Py_ssize_t n_rows = rows.shape[0], n_columns = rows.shape[1], first, i, at, stop
+    cdef Py_ssize_t n_values = 0
+    cdef uint64_t bits
+    cdef word *entries
+    if not n_rows or not n_columns:
+        return
+    with nogil:
+        # Rows by eights, whose bits fill bytes: what is written twice is in the cache still.
+        for first in range(0, n_rows, 8):
+            for i in range(first, min(first + 8, n_rows)):
+                memcpy(&rows[i, 0], &base[0], n_columns * sizeof(word))
+            entries = &rows[first, 0]
+            stop = (min(first + 8, n_rows) - first) * n_columns
+            for at in range(0, stop, 8):
+                bits = differs[(first * n_columns + at) >> 3]
+                while bits:
+                    entries[at + lowest_bit(bits)] = values[n_values]
+                    n_values += 1
+                    bits &= bits - 1
+
+
 def pack_steps(
     const integer[::1] numbers,  # IN
     int long_step,  # IN

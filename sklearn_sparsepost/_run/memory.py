@@ -16,6 +16,9 @@ import numpy as np
 LEAST_KEPT, MOST_KEPT = 2**22, 2**27
 # Tables whose memory is kept at most, for good and for a while.
 N_KEPT, N_KEPT_BRIEFLY = 2, 6
+# New memory has a part more room than is asked for, so that it fits what grows: no page is behind
+# it until it is written to.
+SLACK = 4
 # How long memory is kept that may not be asked for again.
 KEPT_SECONDS = 20
 
@@ -54,7 +57,7 @@ def _table_over(block, shape, dtype, leave):
     """A table in some memory if it fits, or else in new one, which is left in the end."""
     n_bytes = dtype.itemsize * int(np.prod(shape))
     if block is None or not _fits(block, n_bytes):
-        block = np.empty(n_bytes, dtype=np.uint8)
+        block = np.empty(n_bytes + n_bytes // SLACK, dtype=np.uint8)
     # Over a memoryview: views of an array that has an array for its base would not hold it.
     entries = np.frombuffer(memoryview(block)[:n_bytes], dtype)
     weakref.finalize(entries, leave, block).atexit = False

@@ -6,7 +6,6 @@ triangular: these are sent so, and made anew where they arrive.
 """
 
 import pickle
-from functools import partial
 from io import BytesIO
 
 import numpy as np
@@ -19,8 +18,8 @@ from sklearn_sparsepost._run.threads import map_threads
 WORTH_IT = 1 << 12
 # A step between integers from which on, or if it is none, the integer itself is told.
 LONG_STEP = 255
-# Rows of a table that are looked at at a time; a multiple of 8.
-ROWS = 512
+# Rows of a table that are looked at at a time: a multiple of 8, so that their bits fill bytes.
+ROWS = 256
 
 
 class Shipped:
@@ -236,38 +235,29 @@ def other_bits(one, other):
 
 
 def _packed_table(table):
-    """The least of each column, where others are, and these, if they are few."""
-    parts = [table[rows] for rows in _spans(len(table))]
-    base = np.min(map_threads(partial(np.min, axis=0), parts), axis=0)
+    """What most entries of each column are, where others are, and these, if they are few.
 
-    def others(part):
-        differs = other_bits(part, base)
-        return np.packbits(differs), part[differs]
+    Most of a sparse table are the least of their column, as some rows tell.
+    """
+    bits, base = _bits(table), table[:: len(table) // ROWS + 1].min(axis=0)
+    eightfold = np.tile(_bits(base), 8)
 
-    differs, values = zip(*map_threads(others, parts), strict=True)
+    def others(rows):
+        differs, values = np.empty(-(-rows.size // 8), np.uint8), np.empty(rows.size, rows.dtype)
+        n_values = kernels.take_others(rows, eightfold, differs, values)
+        return differs, values[:n_values].copy()
+
+    spans = [bits[first : first + ROWS] for first in range(0, len(bits), ROWS)]
+    differs, values = zip(*map_threads(others, spans), strict=True)
     if 2 * sum(map(len, values)) > table.size:
         return None
     return _table, (base, np.concatenate(differs), np.concatenate(values), len(table))
 
 
 def _table(base, differs, values, n_rows):
-    table, begun = recycled_briefly((n_rows, len(base)), base.dtype), 0
-    # Some rows at a time, while these are in the cache.
-    for rows in _spans(n_rows):
-        part = table[rows]
-        part[...] = base
-        bits = differs[rows.start * len(base) // 8 : -(-rows.stop * len(base) // 8)]
-        held = np.unpackbits(bits, count=part.size).view(bool).reshape(part.shape)
-        n_held = np.count_nonzero(held)
-        part[held] = values[begun : begun + n_held]
-        begun += n_held
+    table = recycled_briefly((n_rows, len(base)), base.dtype)
+    kernels.place_others(_bits(base), differs, values, _bits(table))
     return table
-
-
-def _spans(n_rows):
-    """Rows of a table, some at a time: bits of all but the last ones fill bytes."""
-    starts = range(0, n_rows, ROWS)
-    return [slice(start, min(start + ROWS, n_rows)) for start in starts]
 
 
 def _squares(halves, kind, size, dtype):
