@@ -4,6 +4,9 @@ Topics sit in slots, some of which have no tokens. Their weights over the corpus
 stick in an order of the slots, the last of which takes what is left: GEM(b_0), cut at
 `n_components` slots. Documents have Dirichlet(b_1 * weights) topic weights, so that tokens are
 drawn as in LDA; then tables of documents, weights and concentrations are drawn given them.
+
+Pitman-Yor processes in place of Dirichlet processes (HPYM) would have a discount of their own in
+`tables_of_topics` and in `ProcessDocuments.draw_weights`, as `pitman_yor` has for words.
 """
 
 from functools import partial
