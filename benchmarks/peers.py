@@ -183,10 +183,11 @@ def sparsepost(X, n_topics, clock, *, threads, seed=0, **options):
     return _fit_ours(SparseLDA, X, n_topics, clock, seed, {"tol": 0, **options})
 
 
-def aliaslda(X, n_topics, clock, *, threads, seed=0, init_passes=0, **options):
+def aliaslda(X, n_topics, clock, *, threads, seed=0, init_passes=0, inferred=False, **options):
     """AliasLDA with any parameters; samples are averaged after 30 sweeps, the start is timed.
 
-    With `init_passes` it starts at the topics of so many passes of SparseLDA, on the clock.
+    With `init_passes` it starts at the topics of so many passes of SparseLDA, on the clock; if
+    `inferred`, with the seeds of SparseLDA and documents that are inferred under them first.
     """
     from sklearn_sparsepost import AliasLDA, SparseLDA
 
@@ -201,7 +202,10 @@ def aliaslda(X, n_topics, clock, *, threads, seed=0, init_passes=0, **options):
         clock.start()
         options["init"] = first.fit(X).topic_word_distr_
         clock.stop()
-    return _fit_ours(AliasLDA, X, n_topics, clock, seed, {"burn_in": 30, **options})
+    kind = AliasLDA
+    if inferred:
+        kind = type("Inferred", (AliasLDA,), {"_infers_first": True, "_seeding": {}})
+    return _fit_ours(kind, X, n_topics, clock, seed, {"burn_in": 30, **options})
 
 
 def gibbsctm(X, n_topics, clock, *, threads, seed=0, mapped=False, **options):

@@ -1,5 +1,7 @@
 """Measurements of samplers: their sweeps, starts, Pitman-Yor topics, Dirichlet processes."""
 
+# The first ten or so are slower than all that follow: documents have many topics then.
+SWEEPS = 30
 PROCESS_DOCUMENTS = {"doc_topic_prior_type": "dirichlet_process", "doc_topic_prior": None}
 
 
@@ -20,7 +22,8 @@ def samplers(quick=False):
             # The others need many seconds a sweep with many topics.
             once = () if k == many and repeat else ("sparse", "cycle", "dense")
             for sampler in ("auto", "alias", *once):
-                spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
+                passes = 10 if sampler == "dense" else SWEEPS  # it weighs all topics at any time
+                spec = {"options": {"sampler": sampler}, "passes": passes, "repeat": repeat}
                 add("sweeps", news, k, sampler, **spec)
             for method in ("tomotopy",) if repeat else ("tomotopy", "pyrmallet"):
                 if k < many:
@@ -32,7 +35,7 @@ def samplers(quick=False):
         for repeat in range(3):
             dense = ("dense",) if k < 400 else ()
             for sampler in ("auto", "alias", "sparse", *dense):
-                spec = {"options": {"sampler": sampler}, "passes": 10, "repeat": repeat}
+                spec = {"options": {"sampler": sampler}, "passes": SWEEPS, "repeat": repeat}
                 add("sweeps", news, k, sampler, **spec)
 
     # A small corpus and few topics: all of them are weighed.
@@ -65,10 +68,14 @@ def samplers(quick=False):
     for label, options in (
         ("random", {"init": "random"}),
         ("k-means++", {}),
+        ("k-means++, inferred", {"inferred": True}),
         ("anchor", {"init": "anchor"}),
         ("array", {"init_passes": 3}),
     ):
         add("starts", news, few, label, options=options, budget=budget, score="every")
+    for corpus, k in () if quick else (("kos", 50), ("ohsumed", 100), ("nips", 200)):
+        for label, options in (("k-means++", {}), ("k-means++, inferred", {"inferred": True})):
+            add("starts", corpus, k, label, options=options, budget=budget, score="every")
 
     for sampler in ("auto", "alias", "sparse", "cycle", "dense"):
         options = {"sampler": sampler}
@@ -104,7 +111,7 @@ def power_laws(quick=False):
                 for threads in (1, 2):
                     key = f"power law sweeps/{corpus}-{k}/{label}, {threads} threads"
                     spec = {"kind": "curve", "method": "aliaslda", "options": options}
-                    spec |= {"threads": threads, "passes": 10, "score": "none"}
+                    spec |= {"threads": threads, "passes": SWEEPS, "score": "none"}
                     key += f"#{repeat}" if repeat else ""
                     found.append((key, {"corpus": corpus, "n_topics": k, **spec}))
     return found
@@ -122,7 +129,7 @@ def process_sweeps(quick=False):
                 ("HDP, sampled, 2 threads", PROCESS_DOCUMENTS, 2),
             ):
                 spec = {"kind": "curve", "method": "aliaslda", "options": options, "corpus": corpus}
-                spec |= {"n_topics": k, "passes": 10, "score": "none", "threads": threads}
+                spec |= {"n_topics": k, "passes": SWEEPS, "score": "none", "threads": threads}
                 key = f"process sweeps/{corpus}-{k}/{label}"
                 found.append((f"{key}#{repeat}" if repeat else key, spec))
     return found

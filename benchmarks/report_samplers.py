@@ -95,7 +95,8 @@ def _starts(runs):
             "starts",
             "Starts of AliasLDA",
             "init",
-            "array: the topics of three passes of SparseLDA, whose time is included.",
+            "array: the topics of three passes of SparseLDA, whose time is included. inferred: the "
+            "seeds of SparseLDA, and documents inferred under them before topics are drawn.",
         ),
         ("samplers", "Samplers of AliasLDA", "sampler", "All from the k-means++ start."),
     ):

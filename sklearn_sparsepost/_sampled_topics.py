@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from sklearn_sparsepost._sampling.blocks import InBlocks, TokensInBlocks
 from sklearn_sparsepost._sampling.chain import sampled_pass
 from sklearn_sparsepost._sampling.tokens import (
     MOST_TOKENS,
+    RunningWeights,
     Tokens,
     topics_under,
     type_of_topics,
@@ -48,8 +50,15 @@ class BaseSampledTopics(BaseTopicEstimator):
     - ``_inference(alpha=None)``: how documents are inferred, under the fitted prior or, at a start,
       under a Dirichlet prior; by default with Dirichlet weights of the prior `doc_topic_prior_`.
 
+    A fit begins at `init` as ``_seeding``, keyword arguments of :func:`first_counts`, has it; and
+    ``_infers_first`` says whether documents are inferred under these topics before those of their
+    tokens are drawn, or nothing is asked of them.
+
     They are asked before the first pass; a pass itself reads nothing of the estimator.
     """
+
+    _seeding: ClassVar = {}
+    _infers_first = True
 
     def _settings(self, alpha, beta, n_features, goes_on=False):
         raise NotImplementedError
@@ -244,8 +253,12 @@ class BaseSampledTopics(BaseTopicEstimator):
         if not isinstance(self.init, str) or self.init != "random":
             rng = keyed_generator(seed, 0, STREAM_INIT)
             with settled_threads(local_threads(self.n_jobs)):
-                counts = first_counts(X, self.n_components, self.init, beta, dtype, rng)
-            topics = PseudoCounts(compact_prior(beta), counts).transposed(dtype)
+                given = X, self.n_components, self.init, beta, dtype, rng
+                topics = PseudoCounts(compact_prior(beta), first_counts(*given, **self._seeding))
+                if self._infers_first:
+                    topics = topics.transposed(dtype)
+                else:
+                    topics = RunningWeights(topics, alpha)
         return self._chain_under(topics, X, dtype, alpha, beta, seed)
 
     def _chain_under(self, topics, X, dtype, alpha, beta, seed, *, goes_on=False):
@@ -376,8 +389,9 @@ def _first_topics(
         Counts.
     tokens : Tokens
         Their tokens.
-    topics : ndarray of shape (n_components, n_features) or None
-        Pseudo-counts of words in topics; None for draws that are uniform.
+    topics : ndarray of shape (n_components, n_features), RunningWeights or None
+        Pseudo-counts of words in topics, or what topics weigh in words if nothing is asked of
+        documents; None for draws that are uniform.
     inference : object
         How documents are inferred.
     alpha : ndarray of shape (n_components,)
@@ -401,6 +415,8 @@ def _first_topics(
     seed = tokens.seed if seed is None else seed
     if topics is None:
         return uniform_topics(tokens, len(alpha), seed)
+    if isinstance(topics, RunningWeights):
+        return topics.draw(tokens, seed)
     corpus = Corpus(X, dtype, n_jobs)
     table = topic_table(corpus, topics, inference, point=point)
     counts = corpus.map(inference.counts, table)

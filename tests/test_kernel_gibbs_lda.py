@@ -13,9 +13,18 @@ from sklearn.base import clone
 
 from sklearn_sparsepost import AliasLDA
 from sklearn_sparsepost._kernels import gibbs_lda as kernels
+from sklearn_sparsepost._kernels._first_draws import draw_by_words
+from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._run import threads
 from sklearn_sparsepost._sampling import lda
-from sklearn_sparsepost._sampling.tokens import Tokens, by_frequency, cut_evenly, deal_words
+from sklearn_sparsepost._sampling.tokens import (
+    RunningWeights,
+    Tokens,
+    by_frequency,
+    cut_evenly,
+    deal_words,
+)
+from sklearn_sparsepost._tables import PseudoCounts
 
 SAMPLERS = ["dense", "sparse", "alias", "cycle"]
 PRIORS = [
@@ -402,6 +411,46 @@ def test_geweke(sampler):
         chain.append(features(state.tokens.word, state.z.astype(int)))
     chain, prior_draws = np.array(chain, dtype=float), np.array(prior_draws, dtype=float)
     assert have_one_mean(chain, prior_draws, 80, 4)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 7, 64, 300])
+@pytest.mark.parametrize("wide", [False, True])
+def test_topics_by_words_are_those_of_the_random_numbers(n_components, wide):
+    rng = np.random.default_rng(n_components)
+    weight = rng.random((50, n_components)) * (rng.random((50, n_components)) < 0.3)
+    weight[np.arange(50), rng.integers(n_components, size=50)] += 0.1
+    running = np.cumsum(weight, axis=1)
+    running = (running / running[:, -1:]).astype(np.float32)
+    length = rng.integers(0, 40, size=30)
+    ptr = np.concatenate([[0], np.cumsum(length)])
+    word = rng.integers(50, size=ptr[-1]).astype(np.int32)
+    want = np.empty(len(word), dtype=np.int64)
+    for d, (begin, end) in enumerate(itertools.pairwise(ptr)):
+        stream = np.random.Generator(np.random.Philox(key=[5, 9], counter=[0, 0, d, 0]))
+        drawn = stream.random(end - begin)
+        want[begin:end] = [
+            np.searchsorted(running[w], u, side="right")
+            for w, u in zip(word[begin:end], drawn, strict=True)
+        ]
+    for n_threads in (1, 3):
+        z = np.zeros(len(word), dtype=np.int32 if wide else np.uint16)
+        draw_by_words(word, ptr, running, z, 5, 9, n_threads)
+        np.testing.assert_array_equal(z, want)
+        assert (weight[word, z] > 0).all()
+
+
+@pytest.mark.parametrize("prior", [0.1, "words", "topics and words"])
+def test_running_weights_are_shares_of_topics(prior):
+    rng = np.random.default_rng(0)
+    counts, alpha = rng.gamma(0.2, size=(1500, 6)), rng.uniform(0.1, 1, size=6)
+    shapes = {"words": 1500, "topics and words": (6, 1500)}
+    beta = rng.uniform(0.1, 1, size=shapes[prior]) if prior in shapes else prior
+    topics = (counts + np.broadcast_to(beta, (6, 1500)).T).T
+    weight = (alpha[:, None] * topics / topics.sum(axis=1, keepdims=True)).T
+    found = RunningWeights(PseudoCounts(compact_prior(beta), counts), alpha).sums
+    assert found.dtype == np.float32 and (found[:, -1] == 1).all()
+    share = np.diff(found, axis=1, prepend=0)
+    np.testing.assert_allclose(share, weight / weight.sum(axis=1, keepdims=True), atol=3e-7)
 
 
 def test_tables_are_built_ever_more_rarely():

@@ -90,9 +90,13 @@ COMPARED = {
     "lists cost what alias tables do": """
         0.8 < each("over topics/newsgroups20-1024/sparse")
         / each("over topics/newsgroups20-1024/alias") < 1.25""",
-    "Pitman-Yor topics are better but on nips": """
-        min(score(f"power laws/{c}/Pitman-Yor") - score(f"power laws/{c}/LDA") for c in SHORT) > 0
-        > score("power laws/nips-200/Pitman-Yor") - score("power laws/nips-200/LDA")""",
+    "Pitman-Yor topics are better on newsgroups20, if not elsewhere": """
+        score("power laws/newsgroups20-200/Pitman-Yor") - score("power laws/newsgroups20-200/LDA")
+        > 0.03 > 0.01 > max(score(f"power laws/{c}/Pitman-Yor") - score(f"power laws/{c}/LDA")
+        for c in ("ohsumed-100", "kos-50", "nips-200"))""",
+    "the start of AliasLDA is little of the time to tomotopy's level": """
+        3 * start("curves/newsgroups20-200/AliasLDA") < time_to(
+        "curves/newsgroups20-200/AliasLDA", score("curves/newsgroups20-200/tomotopy", at=40))""",
     "batch learning waits least for a cluster": """
         max(ratio(f"cluster/{c}/batch, 2 workers", f"cluster/{c}/batch, 2 threads") for c in ON) <
         min(ratio(f"cluster/{c}/memoized, 2 workers", f"cluster/{c}/memoized, 2 threads")
@@ -138,7 +142,6 @@ COMPARED = {
         best("curves/newsgroups20-200/L=8") > score("curves/newsgroups20-200/L=8")""",
 }
 SMALL = ("newsgroups20-200", "nips-200", "kos-50")
-SHORT = ("newsgroups20-200", "ohsumed-100", "kos-50")
 ON = ("arxiv300k-500", "bsds500-800")
 REAL = (
     "bsds500-100",
@@ -157,6 +160,6 @@ STARTS = ("k-means++", "kmeans", "random_from_data", "random")
 @pytest.mark.parametrize("said", COMPARED)
 def test_what_pages_say_in_words_holds(said, results):
     names = {name: getattr(results, name) for name in dir(results) if name[0] != "_"}
-    groups = {"SMALL": SMALL, "SHORT": SHORT, "ON": ON}
+    groups = {"SMALL": SMALL, "ON": ON}
     groups |= {"REAL": REAL, "STARTS": STARTS, "HDP": HDP}
     assert eval(f"({COMPARED[said]})", {**names, **groups})

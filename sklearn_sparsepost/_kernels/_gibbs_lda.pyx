@@ -5,8 +5,7 @@ words. Blocks that share neither run at the same time, in threads, on counts tha
 touches; only the topics' totals are as old as the blocks' common start.
 
 * `TokenCounts`: counts of words in topics, and the sweep;
-* `document_topics`: counts of topics in documents;
-* `draw_assignments`: topics drawn independently, to begin with.
+* `document_topics`: counts of topics in documents.
 
 A block's sweep is in `_gibbs_blocks.pxd`, the draw of one token in `_gibbs_draws.pxd`, and what it
 reads and changes in `_gibbs_counts.pxd`.
@@ -25,8 +24,6 @@ from sklearn_sparsepost._kernels._gibbs_counts cimport (
     _add, _add_in_row, _count, _in_row, _step, _topic,
 )
 from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, use_gathers
-from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
-from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
 
@@ -559,75 +556,3 @@ def document_topics(
     return row_ptr_array, *(
         np.concatenate([found[span] for span in spans])
         for found in (topics_array, counts_array))
-
-
-def draw_assignments(
-    const int[::1] word,  # IN
-    const long long[::1] doc_ptr,  # IN
-    const int[::1] position,  # IN
-    const floating[:, ::1] weight,  # IN
-    const floating[:, ::1] mass,  # IN
-    const double[::1] alpha,  # IN
-    const double[::1] base,  # IN
-    topic_t[::1] z,  # OUT
-    uint64_t seed,  # IN
-    uint64_t number,  # IN
-    uint64_t first_unit,  # IN
-):
-    """Draw topics of tokens independently, given the documents' and the topics' words.
-
-    A token's topic has a probability proportional to (mass + alpha) * weight.
-
-    Parameters
-    ----------
-    word : ndarray of shape (n_tokens,), int32
-        Words of the tokens, document by document.
-    doc_ptr : ndarray of shape (n_documents + 1,), int64
-        Where each document's tokens begin.
-    position : ndarray of shape (n_features,), int32
-        Row of `weight` of each word.
-    weight : ndarray of shape (n_words, n_topics)
-        Weights of topics for each word.
-    mass : ndarray of shape (n_documents, n_topics)
-        Expected counts of topics in each document.
-    alpha : ndarray of shape (n_topics,), float64
-        Prior of the documents' topic weights.
-    base : ndarray of shape (n_words,), float64
-        The sum of alpha * weight over topics.
-    z : ndarray of shape (n_tokens,), uint16 or int32
-        The topics, set.
-    seed, number, first_unit : int
-        Of the streams: document d has the unit `first_unit + d`.
-    """
-    cdef Py_ssize_t d, i, n_topics = weight.shape[1]
-    cdef int k, j, n, w
-    cdef double u, near
-    cdef KeyedStream stream
-    listed_array = np.empty(n_topics, dtype=np.int32)
-    cdef int[::1] listed = listed_array
-    with nogil:
-        for d in range(doc_ptr.shape[0] - 1):
-            keyed_init(&stream, seed, number, first_unit + d)
-            n = 0
-            for k in range(n_topics):
-                listed[n] = k
-                n += mass[d, k] > 0
-            for i in range(doc_ptr[d], doc_ptr[d + 1]):
-                w = position[word[i]]
-                near = 0
-                for j in range(n):
-                    near += weight[w, listed[j]] * mass[d, listed[j]]
-                u = keyed_next_double(&stream) * (near + base[w])
-                k = -1
-                if u < near:
-                    for j in range(n):
-                        k = listed[j]
-                        u -= weight[w, k] * mass[d, k]
-                        if u < 0:
-                            break
-                else:
-                    u -= near
-                    while k < n_topics - 1 and u >= 0:
-                        k += 1
-                        u -= weight[w, k] * alpha[k]
-                z[i] = <topic_t>k

@@ -18,6 +18,7 @@ UNROLLED = ("_matrices", "_mixture")
 PLAIN = (
     "_clusters",
     "_cpu",
+    "_first_draws",
     "_left_to_right",
     "_logit_documents",
     "_pairs",
@@ -32,6 +33,7 @@ PLAIN = (
 # Of these, those with loops over numbers.
 ARITHMETIC = (
     "_clusters",
+    "_first_draws",
     "_left_to_right",
     "_logit_documents",
     "_pairs",

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_sparsepost._kernels import gibbs_lda as kernels
+from sklearn_sparsepost._kernels import _first_draws as kernels
 from sklearn_sparsepost._run.chunks import split_units
 from sklearn_sparsepost._run.streams import (
     FIRST_DRAWS,
@@ -11,6 +11,7 @@ from sklearn_sparsepost._run.streams import (
     STREAM_SAMPLE,
     keyed_generator,
 )
+from sklearn_sparsepost._run.threads import threads_for
 
 # Tokens up to which a sweep is one block, exactly one token after another. It is read whenever
 # tokens are dealt: tests set it to 0, for blocks of small corpora.
@@ -24,6 +25,10 @@ MOST_TOKENS = (1 << 31) - 1
 SHORT_TOPICS = 1 << 16
 # Stored counts that are turned into tokens at a time: nobody hears an interrupt meanwhile.
 PART = 1 << 21
+# Words whose weights of topics are summed up together.
+WORDS = 1 << 10
+# What a token's first topic costs, in multiplications or so.
+WORK_A_DRAW = 64
 
 
 class Tokens:
@@ -241,6 +246,51 @@ def topics_under(table, counts, tokens, alpha, seed):
         )
         first = last
     return z
+
+
+class RunningWeights:
+    """What topics weigh in each word before anything is known of documents, summed up.
+
+    Parameters
+    ----------
+    topics : PseudoCounts of shape (n_features, n_components)
+        Pseudo-counts of words in topics.
+    alpha : ndarray of shape (n_components,)
+        Dirichlet prior of the documents' topic weights.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (n_features, n_components), float32
+        Running sums over topics of alpha times the word's share of the topic, the last one 1.
+    """
+
+    def __init__(self, topics, alpha):
+        factor = alpha / topics.totals(topics.counts.sum(axis=0))
+        self.sums = np.empty(topics.shape, dtype=np.float32)
+        for start in range(0, len(self.sums), WORDS):
+            words = slice(start, start + WORDS)
+            sums = np.cumsum(topics.block(words) * factor, axis=1)
+            self.sums[words] = sums / sums[:, -1:]  # in single precision priors could be 0
+
+    def draw(self, tokens, seed):
+        """Topics of tokens, drawn independently.
+
+        Parameters
+        ----------
+        tokens : Tokens
+            The tokens.
+        seed : int
+            Seed of the streams.
+
+        Returns
+        -------
+        z : ndarray of shape (n_tokens,), uint16 or int32
+            The topics.
+        """
+        z = np.empty(tokens.n_tokens, dtype=type_of_topics(self.sums.shape[1]))
+        given = tokens.word, tokens.doc_ptr, self.sums
+        kernels.draw_by_words(*given, z, seed, FIRST_DRAWS, threads_for(WORK_A_DRAW * len(z)))
+        return z
 
 
 def type_of_topics(n_components):

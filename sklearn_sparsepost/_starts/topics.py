@@ -11,7 +11,7 @@ from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._starts import anchors, bregman, helpers
 
 
-def first_counts(X, n_components, init, prior, dtype, rng, weight=None):
+def first_counts(X, n_components, init, prior, dtype, rng, weight=None, **seeding):
     """Expected counts that the first topics stand for.
 
     Parameters
@@ -30,6 +30,8 @@ def first_counts(X, n_components, init, prior, dtype, rng, weight=None):
         Source of randomness.
     weight : ndarray of shape (n_samples,), default=None
         How often each document counts; None for once.
+    **seeding
+        Options of :func:`bregman_kmeans_plusplus`.
 
     Returns
     -------
@@ -51,8 +53,8 @@ def first_counts(X, n_components, init, prior, dtype, rng, weight=None):
             share = sample.shape[0] / X.shape[0] if weight is None else held.sum() / weight.sum()
             counts = anchors.anchor_words(sample, K, weight=held, random_state=rng) / share
         else:
-            found = bregman.bregman_kmeans_plusplus(sample, K, weight=held, random_state=rng)
-            counts = found[1]
+            options = {"weight": held, "random_state": rng, **seeding}
+            counts = bregman.bregman_kmeans_plusplus(sample, K, **options)[1]
             if len(parts) > 1:  # the words that the sample lacks matter as much as its own
                 held = [runs_by_block(runs, corpus.edges) for runs in parts]
                 chunks = [runs for part in held for runs in part.values()]
