@@ -434,7 +434,7 @@ def test_topics_by_words_are_those_of_the_random_numbers(n_components, wide):
         ]
     for n_threads in (1, 3):
         z = np.zeros(len(word), dtype=np.int32 if wide else np.uint16)
-        draw_by_words(word, ptr, running, z, 5, 9, n_threads)
+        draw_by_words(word, ptr, running, z, 5, 9, n_threads=n_threads)
         np.testing.assert_array_equal(z, want)
         assert (weight[word, z] > 0).all()
 
@@ -451,6 +451,16 @@ def test_running_weights_are_shares_of_topics(prior):
     assert found.dtype == np.float32 and (found[:, -1] == 1).all()
     share = np.diff(found, axis=1, prepend=0)
     np.testing.assert_allclose(share, weight / weight.sum(axis=1, keepdims=True), atol=3e-7)
+
+
+def test_parts_of_first_draws_change_no_byte(corpus, monkeypatch):
+    tokens, rng = Tokens(corpus, 0), np.random.default_rng(0)
+    counts = rng.gamma(0.3, size=(corpus.shape[1], 9))
+    weights = RunningWeights(PseudoCounts(compact_prior(0.1), counts), np.full(9, 0.1))
+    whole = weights.draw(tokens, 3)
+    monkeypatch.setattr("sklearn_sparsepost._sampling.tokens.PART", 100)
+    np.testing.assert_array_equal(weights.draw(tokens, 3), whole)
+    assert len(np.unique(whole)) == 9
 
 
 def test_tables_are_built_ever_more_rarely():

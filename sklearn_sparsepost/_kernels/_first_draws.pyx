@@ -95,6 +95,7 @@ def draw_by_words(
     topic_t[::1] z,  # OUT
     uint64_t seed,  # IN
     uint64_t number,  # IN
+    uint64_t first_unit=0,  # IN
     int n_threads=1,  # IN
 ):
     """Draw topics of tokens independently, given what topics weigh in each word.
@@ -109,8 +110,8 @@ def draw_by_words(
         Running sums of a word's weights over topics; the last one is 1.
     z : ndarray of shape (n_tokens,), uint16 or int32
         The topics, set.
-    seed, number : int
-        Of the streams, whose units are documents.
+    seed, number, first_unit : int
+        Of the streams: document d has the unit `first_unit + d`.
     n_threads : int, default=1
         Threads.
     """
@@ -121,13 +122,13 @@ def draw_by_words(
         for d in prange(n_documents, num_threads=n_threads, schedule="static"):
             _draw_document_by_words(
                 &word[0], doc_ptr[d], doc_ptr[d + 1], &running[0, 0], <int>running.shape[1], &z[0],
-                seed, number, d,
+                seed, number, first_unit + d,
             )
 
 
 cdef void _draw_document_by_words(
     const int *word, Py_ssize_t start, Py_ssize_t stop, const float *running, int n_topics,
-    topic_t *z, uint64_t seed, uint64_t number, Py_ssize_t unit,
+    topic_t *z, uint64_t seed, uint64_t number, uint64_t unit,
 ) noexcept nogil:
     """Topics of a document's tokens: the first whose running sum is above a random number.
 

@@ -23,7 +23,8 @@ MOST_GROUPS = 16
 MOST_TOKENS = (1 << 31) - 1
 # Topics that 16 bits tell apart.
 SHORT_TOPICS = 1 << 16
-# Stored counts that are turned into tokens at a time: nobody hears an interrupt meanwhile.
+# Stored counts that are turned into tokens at a time, and tokens that are drawn at first: nobody
+# hears an interrupt meanwhile.
 PART = 1 << 21
 # Words whose weights of topics are summed up together.
 WORDS = 1 << 10
@@ -288,8 +289,12 @@ class RunningWeights:
             The topics.
         """
         z = np.empty(tokens.n_tokens, dtype=type_of_topics(self.sums.shape[1]))
-        given = tokens.word, tokens.doc_ptr, self.sums
-        kernels.draw_by_words(*given, z, seed, FIRST_DRAWS, threads_for(WORK_A_DRAW * len(z)))
+        ptr, n_threads = tokens.doc_ptr, threads_for(WORK_A_DRAW * len(z))
+        for first, last in split_units(ptr, 0, tokens.n_documents, PART):
+            span = slice(ptr[first], ptr[last])
+            words = tokens.word[span], ptr[first : last + 1] - ptr[first]
+            streams = seed, FIRST_DRAWS, first, n_threads
+            kernels.draw_by_words(*words, self.sums, z[span], *streams)
         return z
 
 
