@@ -241,8 +241,8 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, lev
     observation, table = globals_.observation, globals_.table
     search, alone = table["search"], {**table, "neighbours": np.arange(n_topics)[:, None]}
     alone["neighbours"] = alone["neighbours"].astype(np.int32)
-    white = [search.coordinates(part)[0] for part in rows]
-    kept = [search(*pair, table, level)[0] for pair in zip(rows, white, strict=True)]
+    white = [observation.prepare(part) for part in rows]
+    kept = [search(part, table, level)[0] for part in white]
     shares = [as_csr(index, np.full(index.shape, 1 / level), n_topics) for index in kept]
 
     def update():
@@ -250,13 +250,13 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, lev
         model.globals_of(state)
 
     def each(function, *lists):
-        return lambda: [function(*items) for items in zip(rows, *lists, strict=True)]
+        return lambda: [function(*items) for items in zip(*lists, strict=True)]
 
     steps = {
-        "axes": each(search.coordinates),
-        "search": each(lambda part, w, k: search(part, w, table, level, k), white, kept),
-        "weights": each(lambda part, k: observation.best(part, alone, 0.0, level, k), kept),
-        "statistics": each(observation.summarise, shares),
+        "axes": each(observation.prepare, rows),
+        "search": each(lambda part, k: search(part, table, level, k), white, kept),
+        "weights": each(lambda part, k: observation.best(part, alone, 0.0, level, k), white, kept),
+        "statistics": each(observation.summarise, white, shares),
         "components": update,
     }
     seconds = {name: [] for name in steps}
@@ -269,8 +269,8 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, lev
     return {"seconds": {name: float(np.median(values)) for name, values in seconds.items()}}
 
 
-def single_sums(corpus, n_topics, method, *, n_samples, passes=5, level=4, threads=1, block=64):
-    """What sums of x x^T in single precision would make of components fitted with sums in double.
+def single_sums(corpus, n_topics, method, *, n_samples, passes=5, level=4, threads=1):
+    """What sums of x x^T in single precision make of components, beside those in double.
 
     Parameters
     ----------
@@ -278,15 +278,14 @@ def single_sums(corpus, n_topics, method, *, n_samples, passes=5, level=4, threa
         As for :func:`mixture`; the data are in single precision.
     level : int, default=4
         L.
-    block : int, default=64
-        Rows whose products are summed in single precision, before their sum is added in double.
 
     Returns
     -------
     result : dict
-        By how much of itself a component's variance in some direction would change at most, the
-        median over components and the largest; and how many components' sums would not be positive
-        definite where `reg_covar` adds nothing to them, which those in double are.
+        Of rows as they are ("raw ...") and as a fit sums them, in the principal axes of the data:
+        by how much of itself a component's variance in some direction changes at most, the median
+        over components and the largest; and how many components' sums are not positive definite
+        where `reg_covar` adds nothing to them, which those in double are.
     """
     assert (corpus, method) == ("bsds500", "sparsepost")
     from sklearn_sparsepost import SparseMixture
@@ -297,24 +296,38 @@ def single_sums(corpus, n_topics, method, *, n_samples, passes=5, level=4, threa
         n_topics, sparsity_level=level, n_jobs=threads, random_state=0, **options
     ).fit(X)
     resp = sp.csr_array(mixture.predict_proba(X)).T.tocsr()
-    lost, changes = 0, []
-    for begin, end in zip(resp.indptr[:-1], resp.indptr[1:], strict=True):
-        share = resp.data[begin:end]
-        rows = (X[resp.indices[begin:end]] * np.sqrt(share)[:, None]).astype(np.float32)
-        sums = []
-        for dtype in (np.float64, np.float32):
-            total = mixture.covariance_prior_.copy()
-            for first in range(0, len(rows), block):
-                part = rows[first : first + block].astype(dtype)
-                total += part.T @ part
-            sums.append(total)
-        assert _has_root(sums[0])
-        lost += not _has_root(sums[1])
-        added = mixture.reg_covar * share.sum() * np.eye(X.shape[1])
-        root = np.linalg.inv(np.linalg.cholesky(sums[0] + added))
-        ratio = np.linalg.eigvalsh(root @ (sums[1] + added) @ root.T)
-        changes.append(float(np.abs(ratio - 1).max()))
-    return {"lost": lost, "change": float(np.median(changes)), "largest": max(changes)}
+    observation = mixture._observation
+    found = {}
+    for name, rows, prior, unit in (
+        ("raw ", X, mixture.covariance_prior_, np.ones(X.shape[1])),
+        ("", observation.prepare(X), observation.scale, observation.coordinates.unit()),
+    ):
+        lost, changes = 0, []
+        for sums, count in zip(_sums(rows, resp), resp.sum(axis=1), strict=True):
+            exact, single = sums + prior
+            assert _has_root(exact)
+            lost += not _has_root(single)
+            added = np.diag(mixture.reg_covar * count * unit)
+            root = np.linalg.inv(np.linalg.cholesky(exact + added))
+            ratio = np.linalg.eigvalsh(root @ (single + added) @ root.T)
+            changes.append(float(np.abs(ratio - 1).max()))
+        found |= {f"{name}lost": lost, f"{name}change": float(np.median(changes))}
+        found[f"{name}largest"] = max(changes)
+    return found
+
+
+def _sums(rows, resp):
+    """Sums of x x^T of each component in double and in single precision, (2, D, D)."""
+    from sklearn_sparsepost._kernels import matrices
+
+    n_components, n_features = resp.shape[0], rows.shape[1]
+    found = np.empty((2, n_components, n_features, n_features))
+    lists = [resp.indptr.astype(np.int32), resp.indices.astype(np.int32), resp.data]
+    packed = np.empty((n_components, n_features * (n_features + 1) // 2))
+    for single in (False, True):
+        matrices.scatter(rows, *lists, packed, np.empty((0, n_features)), single=single)
+        matrices.fill_squares(packed, found[int(single)])
+    return found.swapaxes(0, 1)
 
 
 def _has_root(matrix):

@@ -128,12 +128,10 @@ def _parts(runs):
     whole = [sum(seconds.values()) - seconds["weights"] for seconds in (double, single)]
     parts = [(label, double[name], single[name]) for name, label in names.items()]
     parts.append(("all", *whole))
-    halved = whole[1] - single["statistics"] / 2
-    parts.append(("all, were single statistics twice as fast", whole[0], halved))
     rows = [[label, *map(number, pair), _ratio(*pair)] for label, *pair in parts]
     note = (
         "Seconds for 100,000 patches, 200 components, L = 4, one thread. Bounds are always "
-        "integers, statistics and components always double."
+        "integers, and components always double."
     )
     return [Table("Parts of a pass", note, ["", "float64", "float32", "ratio"], rows)]
 

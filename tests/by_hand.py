@@ -14,6 +14,12 @@ PASSES = {"batch": batch_pass, "memoized": memoized_pass}
 SCALARS = ("n_samples", "total_weight", "entropy", "base")
 
 
+def upper_triangles(matrices):
+    """What statistics hold of symmetric matrices, row after row."""
+    row, column = np.triu_indices(matrices.shape[-1])
+    return matrices[..., row, column]
+
+
 class Noting(Mixture):
     """A mixture that notes what its local step finds of each row, and what moves ask it.
 

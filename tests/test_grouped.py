@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from by_hand import student_densities
+from by_hand import student_densities, upper_triangles
 from joblib import parallel_config
 from scipy.special import gammaln, logsumexp, psi, xlogy
 from scipy.stats import multivariate_normal
@@ -75,6 +75,7 @@ def gaussian(kind="full", centered=False, estimation="bayes"):
         "covariance_prior": np.ones(2) if kind == "diag" else np.array([[2.0, 0.3], [0.3, 1.0]]),
         "reg_covar": 0.0,
         "origin": np.array([3.0, 3.0]),
+        "covariance": np.array([[1.5, -0.4], [-0.4, 0.5]]),
     }
     made = {"full": FullGaussian, "tied": TiedGaussian, "diag": AxisGaussian}[kind]
     return made(estimation, **options)
@@ -147,11 +148,11 @@ def test_bound_and_statistics_by_hand(data, level, one_pass, small_chunks):
         before = state.with_components(state.stats, learned)
         want = bound_by_hand(model, before, shares, X, indptr)
         np.testing.assert_allclose(state.history[-1], want, rtol=1e-9)
-        moved = X - model.observation.origin
+        moved = model.observation.prepare(X)
         stats = {
             "count": shares.sum(axis=0),
             "first": shares.T @ moved,
-            "second": np.einsum("nk,ni,nj->kij", shares, moved, moved),
+            "second": upper_triangles(np.einsum("nk,ni,nj->kij", shares, moved, moved)),
         }
         for name, value in stats.items():
             np.testing.assert_allclose(state.stats[name], value, atol=1e-8)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from by_hand import upper_triangles
 
 from sklearn_sparsepost._kernels import matrices as kernels
 
@@ -18,8 +19,9 @@ def positive(D, n=K, seed=0):
 
 @pytest.mark.parametrize("D", [1, 6, 8, 21, 33])
 @pytest.mark.parametrize("wants_first", [False, True])
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("block", [1, 20, 64])
-def test_scatter(dtype, block, wants_first, D):
+def test_scatter(dtype, block, single, wants_first, D):
     n_rows = 300
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(n_rows, D + 2)).astype(dtype)  # the last two are not looked at
@@ -28,15 +30,39 @@ def test_scatter(dtype, block, wants_first, D):
     held = [np.flatnonzero(column) for column in share.T]
     ptr = np.concatenate([[0], np.cumsum([len(which) for which in held])]).astype(np.int32)
     which = np.concatenate(held).astype(np.int32)
-    second, first = np.full((K, D, D), np.nan), np.full((K if wants_first else 0, D), np.nan)
-    kernels.scatter(rows, ptr, which, share.T[share.T > 0], second, first, block=block)
+    packed = np.full((K, D * (D + 1) // 2), np.nan)
+    first = np.full((K if wants_first else 0, D), np.nan)
+    options = {"single": single, "block": block}
+    kernels.scatter(rows, ptr, which, share.T[share.T > 0], packed, first, **options)
+    second = np.full((K, D, D), np.nan)
+    kernels.fill_squares(packed, second)
+    np.testing.assert_array_equal(packed, upper_triangles(second))
     exact = rows[:, :D].astype(np.float64)
     wanted = np.einsum("nk,ni,nj->kij", share, exact, exact)
-    np.testing.assert_allclose(second, wanted, atol=1e-10)
+    in_single = single and dtype == np.float32
+    np.testing.assert_allclose(second, wanted, atol=1e-4 if in_single else 1e-10)
     assert (second[4] == 0).all()
     np.testing.assert_array_equal(np.tril(second, -1).transpose(0, 2, 1), np.triu(second, 1))
     if wants_first:
         np.testing.assert_allclose(first, share.T @ exact, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_rows", [40, 5, 1])
+def test_scatter_in_single_precision_keeps_the_digits_of_variances(n_rows):
+    """Beside means that are large, and in double where rows are fewer than features."""
+    rng = np.random.default_rng(5)
+    rows = (1000 + rng.normal(size=(n_rows, 6))).astype(np.float32)
+    ptr, which = np.array([0, n_rows], np.int32), np.arange(n_rows, dtype=np.int32)
+    share = rng.uniform(0.1, 1, size=n_rows)
+    packed, first = np.empty((1, 21)), np.empty((1, 6))
+    kernels.scatter(rows, ptr, which, share, packed, first, single=True)
+    second = np.empty((1, 6, 6))
+    kernels.fill_squares(packed, second)
+    exact = rows.astype(np.float64)
+    average = share @ exact / share.sum()
+    found = second[0] - np.outer(first[0], first[0]) / share.sum()
+    wanted = ((exact - average).T * share) @ (exact - average)
+    np.testing.assert_allclose(found, wanted, atol=1e-5 if n_rows > 5 else 1e-7)
 
 
 @pytest.mark.parametrize("D", SIZES)
@@ -64,55 +90,31 @@ def test_invert_factors_tells_of_what_is_not_positive_definite(D, which, fault):
 
 
 @pytest.mark.parametrize("D", SIZES)
-@pytest.mark.parametrize("has_means", [False, True])
-def test_turn_factors(dtype, D, has_means):
+def test_turn_factors(D):
     rng = np.random.default_rng(1)
-    n_columns = -(-D // 8) * 8
-    factors = np.zeros((K, D, n_columns), dtype)
-    factors[:, :, :D] = np.triu(rng.normal(size=(K, D, D)))
-    turn, spread = rng.normal(size=(D, D)), rng.uniform(1, 3, size=D)
-    which = rng.permutation(K)[:9].astype(np.int32)
-    means = rng.normal(size=(9 if has_means else 0, D))
+    factors = np.triu(rng.normal(size=(K, D, D)))
+    turn = rng.normal(size=(D, D))
 
     def turned(held):
-        m = len(which[held])
-        out = np.full((m, D, n_columns), np.nan, np.float32)
-        offset, diagonal = np.full((2, m, D), np.nan)
-        length = np.full((m, 2), np.nan)
-        kernels.turn_factors(
-            turn, factors, which[held], means[held], spread, out, offset, diagonal, length
-        )
-        return out, offset, diagonal, length
+        out = np.full((len(factors[held]), D, D), np.nan)
+        kernels.turn_factors(turn, factors[held], out)
+        return out
 
-    out, offset, diagonal, length = turned(slice(None))
-    found, product = out[:, :, :D].astype(np.float64), turn @ factors[which, :, :D]
+    found, product = turned(slice(None)), turn @ factors
     np.testing.assert_array_equal(found, np.triu(found))
-    assert not out[:, :, D:].any()
+    assert (np.einsum("kii->ki", found) > 0).all()
     wanted = product @ product.transpose(0, 2, 1)
     np.testing.assert_allclose(
-        found @ found.transpose(0, 2, 1), wanted, atol=1e-6 * np.abs(wanted).max()
+        found @ found.transpose(0, 2, 1), wanted, atol=1e-12 * np.abs(wanted).max()
     )
-    close = {"rtol": 1e-5, "atol": 1e-5}
-    np.testing.assert_allclose(diagonal, np.abs(np.einsum("kii->ki", found)), **close)
-    shift = np.einsum("kd,kdp->kp", means, found) if has_means else np.zeros((9, D))
-    np.testing.assert_allclose(offset, shift, **close)
-    for j, rows in enumerate((found, spread[:, None] * found)):
-        longest = np.sqrt((rows**2).sum(axis=1)).max(axis=1)
-        np.testing.assert_allclose(length[:, j], longest, rtol=1e-5)
     for some in (slice(0, 1), slice(4, 9)):  # whatever is beside it
-        for alone, together in zip(turned(some), (out, offset, diagonal, length), strict=True):
-            np.testing.assert_array_equal(alone, together[some])
+        np.testing.assert_array_equal(turned(some), found[some])
 
 
 def test_turn_factors_of_nothing():
     """A component that has no width in some coordinates."""
-    factors = np.zeros((2, 3, 8))
+    factors = np.zeros((2, 3, 3))
     factors[1, 0, 0] = 2
-    out = np.empty((2, 3, 8), np.float32)
-    offset, diagonal = np.empty((2, 2, 3))
-    kernels.turn_factors(
-        np.eye(3), factors, np.arange(2, dtype=np.int32), np.empty((0, 3)), np.ones(3), out,
-        offset, diagonal, np.empty((2, 2)),
-    )  # fmt: skip
-    assert not out[0].any()
-    np.testing.assert_allclose(diagonal, [[0, 0, 0], [2, 0, 0]])
+    out = np.full((2, 3, 3), np.nan)
+    kernels.turn_factors(np.eye(3), factors, out)
+    np.testing.assert_array_equal(out, factors)

@@ -1,8 +1,7 @@
-/* Sums of products of rows, and triangular factors of some small matrices at a time.
+/* Triangular factors of some small matrices at a time.
 
-   BLAS and LAPACK take their time to begin: matrices of mixtures are many and small. Sums have
-   columns as vectors' lanes, factors have matrices as lanes, each of which is computed as if it
-   were alone, so that no bit depends on which matrices are together. */
+   LAPACK takes its time to begin, and the matrices of mixtures are many and small. Matrices are
+   vectors' lanes, each computed as if it were alone, so that no bit depends on which are together. */
 #include <math.h>
 
 #include "_vectors.h"
@@ -23,47 +22,6 @@ typedef double lanes;
 /* How many matrices are worked on together, and what their numbers of rows are rounded up to. */
 static inline int matrices_together(void) { return WIDTH; }
 static inline int matrix_step(void) { return BLOCK; }
-
-/* ---------------------------------------------------------------- sums of products */
-
-/* V is a constant wherever this is inlined. */
-INLINE void some_columns(
-    const double *rows, int n, int pitch, int i, int j, int V, double *out)
-{
-    lanes sum[N_ROWS][3];
-    for (int r = 0; r < N_ROWS; r++)
-        for (int v = 0; v < V; v++)
-            sum[r][v] = *(const lanes *)(out + (long long)(i + r) * pitch + j + v * WIDTH);
-    for (int row = 0; row < n; row++, rows += pitch) {
-        lanes right[3];
-        for (int v = 0; v < V; v++)
-            right[v] = *(const lanes *)(rows + j + v * WIDTH);
-        for (int r = 0; r < N_ROWS; r++)
-            for (int v = 0; v < V; v++)
-                sum[r][v] += rows[i + r] * right[v];
-    }
-    for (int r = 0; r < N_ROWS; r++)
-        for (int v = 0; v < V; v++)
-            *(lanes *)(out + (long long)(i + r) * pitch + j + v * WIDTH) = sum[r][v];
-}
-
-/* out[i, j] += sum over n rows of row[i] row[j], for j >= i, and for some j < i, too.
-
-   rows: (n, pitch), pitch a multiple of 8; out: (pitch, pitch). */
-static void add_products(const double *rows, int n, int pitch, double *out)
-{
-    for (int i = 0; i < pitch; i += N_ROWS)
-        for (int j = i / WIDTH * WIDTH, V; j < pitch; j += V * WIDTH) {
-            int left = (pitch - j) / WIDTH;
-            V = left == 4 ? 2 : left < 3 ? left : 3;
-            if (V == 3)
-                some_columns(rows, n, pitch, i, j, 3, out);
-            else if (V == 2)
-                some_columns(rows, n, pitch, i, j, 2, out);
-            else
-                some_columns(rows, n, pitch, i, j, 1, out);
-        }
-}
 
 /* ---------------------------------------------------------------- matrices as lanes */
 

@@ -1,6 +1,6 @@
 """Matrices of many components: what an update of Gaussians and the bounds on their weights need.
 
-* `scatter`: weighted sums of x x^T;
+* `scatter`, `fill_squares`: weighted sums of x x^T, packed, and as square matrices;
 * `invert_factors`: triangular factors of inverses;
 * `turn_factors`: triangular factors of precisions in other coordinates.
 
@@ -22,7 +22,6 @@ import numpy as np
 cdef extern from "_matrices.h" nogil:
     int matrices_together()
     int matrix_step()
-    void add_products(const double *rows, int n, int pitch, double *out)
     ctypedef struct lanes:  # `matrices_together()` numbers
         pass
     int cholesky(lanes *matrix, int size)
@@ -30,8 +29,13 @@ cdef extern from "_matrices.h" nogil:
     void multiply_left(const double *left, const lanes *matrix, int size, lanes *out)
     void triangulate(lanes *matrix, int size, lanes *axes)
 
+cdef extern from "_sums.h" nogil:
+    int PITCH
+    void add_products_f(const float *rows, int n, int pitch, float *out)
+    void add_products_d(const double *rows, int n, int pitch, double *out)
+
 cdef enum:
-    LANES = 8  # what columns come in multiples of, the STEP of `_squares.h`
+    LANES = 8  # numbers of a line of cache
     LINE = 64  # bytes of a line of cache
     AHEAD = 8  # rows, which lie anywhere, that are asked for before their turn
     MOST_TOGETHER = 128  # features of matrices that are worked on together
@@ -49,17 +53,39 @@ cdef inline int _rounded(int n, int step) noexcept nogil:
 
 # ---------------------------------------------------------------- sums
 
-cdef inline void _mirror(const double *upper, int D, Py_ssize_t pitch, double *out) noexcept nogil:
-    """A symmetric matrix of its upper triangle; a line of each lower row at a time."""
-    cdef int i, j, begin = 0
-    for i in range(D):
-        for j in range(i, D):
-            out[i * D + j] = upper[i * pitch + j]
-    while begin < D:
-        for i in range(begin + 1, D):
-            for j in range(begin, min(begin + LANES, i)):
-                out[i * D + j] = upper[j * pitch + i]
-        begin += LANES
+cdef inline int _side(Py_ssize_t n_packed) noexcept nogil:
+    """How many rows a matrix has whose upper triangle has so many numbers."""
+    return <int>((sqrt(8.0 * n_packed + 1) - 1) / 2 + 0.5)
+
+
+def fill_squares(
+    const double[:, ::1] packed,  # IN
+    double[:, :, ::1] out,  # OUT
+):
+    """Symmetric matrices of their upper triangles, row after row.
+
+    Parameters
+    ----------
+    packed : ndarray of shape (K, D (D + 1) / 2)
+        The triangles.
+    out : ndarray of shape (K, D, D)
+        Overwritten by the matrices.
+    """
+    cdef int K = <int>out.shape[0], D = <int>out.shape[1], i, j, k, begin
+    cdef const double *row
+    with nogil:
+        for k in range(K):
+            row = &packed[k, 0]
+            for i in range(D):
+                for j in range(i, D):
+                    out[k, i, j] = row[j - i]
+                row += D - i
+            begin = 0
+            while begin < D:  # a line of each lower row at a time
+                for i in range(begin + 1, D):
+                    for j in range(begin, min(begin + LANES, i)):
+                        out[k, i, j] = out[k, j, i]
+                begin += LANES
 
 
 def scatter(
@@ -67,11 +93,12 @@ def scatter(
     const int[::1] ptr,  # IN
     const int[::1] which,  # IN
     const double[::1] share,  # IN
-    double[:, :, ::1] second,  # OUT
+    double[:, ::1] second,  # OUT
     double[:, ::1] first,  # OUT
+    bint single=False,  # IN
     int block=64,  # IN
 ):
-    """Weighted sums of x and x x^T of each component's rows x, in double precision.
+    """Weighted sums of x and x x^T of each component's rows x.
 
     Parameters
     ----------
@@ -83,21 +110,26 @@ def scatter(
         Row numbers.
     share : ndarray of shape (n_pairs,)
         What each row counts in the component, not negative.
-    second : ndarray of shape (K, D, D)
-        Overwritten by the sums of x x^T.
+    second : ndarray of shape (K, D (D + 1) / 2)
+        Overwritten by the upper triangles of the sums of x x^T, row after row.
     first : ndarray of shape (K, D) or (0, D)
         Overwritten by the sums of x, if they are wanted.
+    single : bool, default=False
+        Whether the products of a block's rows may be summed in the rows' precision: about their
+        mean if `first` is wanted, and of components of no fewer than D rows. All else is in double.
     block : int, default=64
         Rows that are copied together.
     """
-    cdef int K = <int>ptr.shape[0] - 1, D = <int>second.shape[1], i, j, k, begin, n
-    cdef Py_ssize_t pitch = _rounded(D, LANES)
-    cdef double root
+    cdef int K = <int>ptr.shape[0] - 1, D = _side(second.shape[1]), i, j, k, begin, n
+    cdef Py_ssize_t pitch = _rounded(D, PITCH)
     cdef bint wants_first = first.shape[0] > 0
-    cdef const floating *row
-    cdef double[::1] memory = np.zeros((block + pitch) * pitch + LINE)
+    cdef double[::1] memory = np.zeros((block + pitch) * pitch + D + LINE)
+    cdef float[::1] memory_of_singles = np.zeros((block + pitch + 1) * pitch + LINE, np.float32)
     cdef double *scaled = _aligned(&memory[0])
     cdef double *total = scaled + block * pitch
+    cdef double *own = total + pitch * pitch
+    cdef double *out
+    cdef float *singles = <float *>_aligned(<double *>&memory_of_singles[0])
     with nogil:
         for k in range(K):
             memset(total, 0, pitch * pitch * sizeof(double))
@@ -107,18 +139,94 @@ def scatter(
             while begin + block < ptr[k + 1]:
                 begin += block
                 n = min(block, ptr[k + 1] - begin)
-                for i in range(n):
-                    if begin + i + AHEAD < ptr[K]:
-                        fetch_row(&rows[which[begin + i + AHEAD], 0], D * sizeof(floating))
-                    root = sqrt(share[begin + i])
-                    row = &rows[which[begin + i], 0]
+                if floating is float and single and ptr[k + 1] - ptr[k] >= D:
+                    _add_in_single(
+                        rows, which, share, begin, n, ptr[K], D, pitch, wants_first, singles, own,
+                        total,
+                    )
+                else:
+                    _add_in_double(
+                        rows, which, share, begin, n, ptr[K], D, pitch, wants_first, scaled, own,
+                        total,
+                    )
+                if wants_first:
                     for j in range(D):
-                        scaled[i * pitch + j] = root * row[j]
-                    if wants_first:
-                        for j in range(D):
-                            first[k, j] += share[begin + i] * row[j]
-                add_products(scaled, n, <int>pitch, total)
-            _mirror(total, D, pitch, &second[k, 0, 0])
+                        first[k, j] += own[j]
+            out = &second[k, 0]
+            for i in range(D):
+                for j in range(i, D):
+                    out[j - i] = total[i * pitch + j]
+                out += D - i
+
+
+cdef inline const floating *_row(
+    const floating[:, ::1] rows, const int[::1] which, int at, int end, int D
+) noexcept nogil:
+    """A row, after asking for one that is wanted later."""
+    if at + AHEAD < end:
+        fetch_row(&rows[which[at + AHEAD], 0], D * sizeof(floating))
+    return &rows[which[at], 0]
+
+
+cdef inline void _add_in_double(
+    const floating[:, ::1] rows, const int[::1] which, const double[::1] share, int begin, int n,
+    int end, int D, Py_ssize_t pitch, bint wants_first, double *scaled, double *own, double *total
+) noexcept nogil:
+    """Add n rows' products to `total`; write their sum to `own`, if it is wanted."""
+    cdef int i, j
+    cdef double root
+    cdef const floating *row
+    if wants_first:
+        memset(own, 0, D * sizeof(double))
+    for i in range(n):
+        row = _row(rows, which, begin + i, end, D)
+        root = sqrt(share[begin + i])
+        for j in range(D):
+            scaled[i * pitch + j] = root * row[j]
+        if wants_first:
+            for j in range(D):
+                own[j] += share[begin + i] * row[j]
+    add_products_d(scaled, n, <int>pitch, total)
+
+
+cdef inline void _add_in_single(
+    const floating[:, ::1] rows, const int[::1] which, const double[::1] share, int begin, int n,
+    int end, int D, Py_ssize_t pitch, bint wants_first, float *scaled, double *own, double *total
+) noexcept nogil:
+    """The same, but for the sum of products, which is of differences from a centre if there is one.
+
+    sum w x x^T is that of x - c, and s c^T + c s^T - W c c^T with the sums s of w x and W of w.
+    """
+    cdef int i, j
+    cdef double mass = 0, one
+    cdef float root
+    cdef const floating *row
+    cdef float *sums = scaled + n * pitch
+    cdef float *centre = sums + pitch * pitch  # of a row's room
+    memset(sums, 0, pitch * pitch * sizeof(float))
+    if wants_first:
+        memset(own, 0, D * sizeof(double))
+        for i in range(n):
+            row = _row(rows, which, begin + i, end, D)
+            mass += share[begin + i]
+            for j in range(D):
+                own[j] += share[begin + i] * row[j]
+        for j in range(D):
+            centre[j] = <float>(own[j] / mass) if mass > 0 else 0
+    for i in range(n):
+        row = &rows[which[begin + i], 0] if wants_first else _row(rows, which, begin + i, end, D)
+        root = <float>sqrt(share[begin + i])
+        for j in range(D):
+            scaled[i * pitch + j] = root * ((row[j] - centre[j]) if wants_first else row[j])
+    add_products_f(scaled, n, <int>pitch, sums)
+    for i in range(D):
+        for j in range(i, D):
+            total[i * pitch + j] += sums[i * pitch + j]
+    if wants_first:
+        for i in range(D):
+            one = own[i] - mass * centre[i]
+            for j in range(i, D):
+                total[i * pitch + j] += one * centre[j] + own[j] * centre[i]
 
 
 # ---------------------------------------------------------------- factors
@@ -181,14 +289,8 @@ def invert_factors(
 
 def turn_factors(
     const double[:, ::1] turn,  # IN
-    const floating[:, :, ::1] factors,  # IN
-    const int[::1] which,  # IN
-    const double[:, ::1] means,  # IN
-    const double[::1] spread,  # IN
-    float[:, :, ::1] out,  # OUT
-    double[:, ::1] offset,  # OUT
-    double[:, ::1] diagonal,  # OUT
-    double[:, ::1] length,  # OUT
+    const double[:, :, ::1] factors,  # IN
+    double[:, :, ::1] out,  # OUT
 ):
     """Upper triangular U with U U^T = T F F^T T^T, by reflections from the last row to the first.
 
@@ -196,34 +298,21 @@ def turn_factors(
     ----------
     turn : ndarray of shape (D, D)
         T.
-    factors : ndarray of shape (n, D, W)
-        Upper triangular F of all components, of which the first D columns are looked at.
-    which : ndarray of shape (m,), int32
-        The components that are wanted.
-    means : ndarray of shape (m, D) or (0, D)
-        Means of these in the other coordinates, if there are any.
-    spread : ndarray of shape (D,)
-        What rows of U are multiplied by for the second `length`.
-    out : ndarray of shape (m, D, W2), float32
-        Overwritten by U, and zeros in more columns.
-    offset : ndarray of shape (m, D)
-        Overwritten by the means times U, or zeros.
-    diagonal : ndarray of shape (m, D)
-        Overwritten by the absolute diagonal of U.
-    length : ndarray of shape (m, 2)
-        Overwritten by the lengths of the longest columns of U, and of U times `spread`.
+    factors : ndarray of shape (K, D, D)
+        Upper triangular F.
+    out : ndarray of shape (K, D, D)
+        Overwritten by U, whose diagonals are not negative.
     """
-    cdef int m = <int>which.shape[0], D = <int>turn.shape[0], width = matrices_together()
-    cdef int k, n, i, j, lane, info = 0, room = WORK * D, n_out = <int>out.shape[2]
+    cdef int K = <int>factors.shape[0], D = <int>turn.shape[0], width = matrices_together()
+    cdef int k, n, i, j, lane, info = 0, room = WORK * D
     cdef Py_ssize_t size = _rounded(D, matrix_step()), at
-    cdef bint together = D <= MOST_TOGETHER, has_means = means.shape[0] > 0
-    cdef double one = 1
+    cdef bint together = D <= MOST_TOGETHER
+    cdef double one = 1, value
     cdef char *lower = "L"
     cdef char *plain = "N"
     if not together:
         width, size = 1, D
     cdef double[:, ::1] left = np.zeros((size, size))
-    cdef double[:, :, ::1] squares = np.empty((width, 2, D))
     cdef int n_axes = matrix_step()
     cdef double[::1] memory = np.zeros((2 * size + n_axes) * size * width + LINE)
     cdef double[::1] work = np.empty(room), scalars = np.empty(D)
@@ -235,11 +324,11 @@ def turn_factors(
             for j in range(D):
                 left[i, j] = turn[i, j]
         k = 0
-        while k < m:
-            n = min(width, m - k)
+        while k < K:
+            n = min(width, K - k)
             for i in range(D):
                 for lane in range(width):
-                    at = which[k + min(lane, n - 1)]
+                    at = k + min(lane, n - 1)
                     for j in range(i, D):
                         held[(i * size + j) * width + lane] = factors[at, i, j]
             if together:
@@ -252,37 +341,13 @@ def turn_factors(
                         product[i * D + j] = left[i, j]
                 dtrmm(lower, lower, plain, plain, &D, &D, &one, held, &D, product, &D)
                 dgeqlf(&D, &D, product, &D, &scalars[0], &work[0], &room, &info)
-            for i in range(D):
-                for lane in range(n):
-                    _write_row(
-                        product + i * size * width + lane, width, i, D, spread[i],
-                        means[k + lane, i] if has_means else 0, &out[k + lane, i, 0], n_out,
-                        &offset[k + lane, 0], &squares[lane, 0, 0], &squares[lane, 1, 0],
-                    )
-                    diagonal[k + lane, i] = fabs(product[(i * size + i) * width + lane])
             for lane in range(n):
-                for i in range(2):
-                    length[k + lane, i] = 0
-                    for j in range(D):
-                        length[k + lane, i] = max(length[k + lane, i], sqrt(squares[lane, i, j]))
+                for i in range(D):
+                    for j in range(i):
+                        out[k + lane, i, j] = 0
+                    for j in range(i, D):
+                        value = product[(i * size + j) * width + lane]
+                        # The column's sign is that of its diagonal, which is above.
+                        at = (j * size + j) * width + lane
+                        out[k + lane, i, j] = -value if product[at] < 0 else value
             k += n
-
-
-cdef inline void _write_row(
-    const double *row, int step, int i, int D, double spread, double mean, float *out, int n_out,
-    double *offset, double *square, double *wide
-) noexcept nogil:
-    """Row i of an upper triangular factor, whose numbers lie `step` apart, and sums over rows."""
-    cdef int j
-    cdef double value
-    for j in range(n_out):
-        out[j] = 0
-    if i == 0:
-        for j in range(D):
-            offset[j] = square[j] = wide[j] = 0
-    for j in range(i, D):
-        value = row[j * step]
-        out[j] = <float>value
-        offset[j] += mean * value
-        square[j] += value * value
-        wide[j] += value * value * spread * spread

@@ -31,6 +31,7 @@ cdef extern from *:
 cdef enum:
     TILE = 256  # rows that components are compared with, a group at a time: both stay in cache
     GROUP = 16
+    LINE = 16  # numbers of a line of cache
 
 
 # ---------------------------------------------------------------- rows and bounds
@@ -148,14 +149,16 @@ cdef inline size_t lay_out(
 ) noexcept nogil:
     """Cut scratch memory for `size` rows into arrays; returns how much that takes."""
     cdef size_t used = 0
-    b.stride = (size + TILE - 1) // TILE * TILE
+    cdef int n_tiles = (size + TILE - 1) // TILE
+    # A line more, or the same rows of all features would share some few places of the cache.
+    b.stride = n_tiles * TILE + LINE
     b.pitch = size + 16  # what comes after the last survivor is written, too
     b.row = <int *>take(memory, &used, size * sizeof(int))
     b.low = <float *>take(memory, &used, size * sizeof(float))
     b.scale = <float *>take(memory, &used, size * sizeof(float))
     b.white = <int *>take(memory, &used, <size_t>size * n_pairs * sizeof(int))
     b.feature = <int *>take(memory, &used, <size_t>n_first * b.stride * sizeof(int))
-    b.least = <float *>take(memory, &used, b.stride // TILE * sizeof(float))
+    b.least = <float *>take(memory, &used, n_tiles * sizeof(float))
     b.survivor = <int *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(int))
     b.total = <float *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(float))
     b.stop = <int *>take(memory, &used, K * sizeof(int))
@@ -228,13 +231,17 @@ cdef inline void sort_rows(
         memcpy(
             b.white + <Py_ssize_t>i * P, b.unsorted + <Py_ssize_t>row * P, P * sizeof(int)
         )
-        for j in range(n_first):
-            b.feature[<Py_ssize_t>j * b.stride + i] = b.white[<Py_ssize_t>i * P + j]
         b.low[i] = b.key[row]
         b.scale[i] = b.units[row]
         b.row[i] = b.first + row
         for j in range(L):
             b.component[i * L + j] = index[b.row[i], j]
+    t = -LINE
+    while t + LINE < b.n:  # a line of cache of each feature at a time
+        t += LINE
+        for j in range(n_first):
+            for i in range(t, min(t + LINE, b.n)):
+                b.feature[<Py_ssize_t>j * b.stride + i] = b.white[<Py_ssize_t>i * P + j]
     by_component(b.component, b.n * L, of.K, b.stop, b.pair)
     b.held = b.n
 

@@ -9,6 +9,7 @@ from scipy.special import gammaln, psi
 from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index, topl_weights
+from sklearn_sparsepost._models.coordinates import Moved, Whitened
 from sklearn_sparsepost._models.gaussian_search import LEAST_SHARE, GaussianSearch, padded
 from sklearn_sparsepost._models.observation import Observation
 from sklearn_sparsepost._models.student import student_density, student_terms
@@ -19,6 +20,9 @@ LOG_2PI = np.log(2 * np.pi)
 TINY = np.finfo(np.float64).tiny
 # Shapes of covariances that are matrices.
 MATRICES = ("full", "tied")
+# Products of rows in single precision are summed in it if `reg_covar` is more than this part of the
+# data's largest variance, so that what is rounded cannot make a covariance singular.
+LEAST_FLOOR = 4 * float(np.finfo(np.float32).epsneg)
 # The share of all data below which a component without a prior has none.
 NOTHING = 1e-13
 
@@ -38,6 +42,8 @@ class Gaussian(Observation):
         Added to the variances.
     origin : ndarray of shape (n_features,)
         Subtracted from all data, so that their second moments keep their digits.
+    covariance : ndarray
+        The data's, shaped as the components' are.
     """
 
     def __init__(
@@ -51,25 +57,29 @@ class Gaussian(Observation):
         covariance_prior,
         reg_covar,
         origin,
+        covariance,
     ):
         super().__init__(estimation)
         self.assume_centered = assume_centered
-        self.origin = np.zeros_like(origin) if assume_centered else origin
+        self.reg_covar = reg_covar
         self.n_features = len(origin)
+        origin = np.zeros_like(origin) if assume_centered else origin
+        self.coordinates = self._coordinates(origin, covariance)
         # Variances a component has, but for correlations, and how many features share each.
         self.n_scales, self.shared = self.n_features, 1
         uses_prior = estimation != "ml"
         self.beta = mean_precision_prior if uses_prior and not assume_centered else 0.0
-        self.mean = mean_prior - self.origin if self.beta else np.zeros_like(origin)
+        self.mean = self.coordinates.means(mean_prior) if self.beta else np.zeros_like(origin)
         self.nu = degrees_of_freedom_prior if uses_prior else 0.0
-        self.scale = covariance_prior if uses_prior else np.zeros_like(covariance_prior)
-        self.reg_covar = reg_covar
+        self.scale = self.coordinates.covariances(covariance_prior) if uses_prior else 0.0
+        self._given = mean_prior, covariance_prior
+
+    def _coordinates(self, origin, covariance):
+        return Moved(origin)
 
     def prepare(self, rows):
-        """The rows, the origin subtracted."""
-        if not self.origin.any():
-            return rows
-        return np.subtract(rows, self.origin, dtype=np.float64).astype(rows.dtype, copy=False)
+        """The rows in the coordinates of statistics."""
+        return self.coordinates.rows(rows)
 
     def _moments(self, stats):
         """Counts, means of the data and of the posterior, and precisions of the latter."""
@@ -128,9 +138,10 @@ class Gaussian(Observation):
             covariances[~held] = covariances[held].mean(axis=0)
         if precisions is not None:
             # The first step adds what is taken off here.
-            covariances = self._inverted(precisions) - self.reg_covar * self._unit()
+            covariances = self.coordinates.covariances(self._inverted(precisions))
+            covariances = covariances - self.reg_covar * self._unit()
         if means is not None and not self.assume_centered:
-            average = means - self.origin
+            average = self.coordinates.means(means)
         if weights is not None:
             count = weights * count.sum()
         new.arrays["count"] = count / new.factor
@@ -150,7 +161,7 @@ class Gaussian(Observation):
     def _constant(self, estimates):
         """E[log N(x | mu, Lambda)] at x = mu."""
         log_det = self._log_det(estimates)
-        constant = 0.5 * (log_det - self.n_features * LOG_2PI)
+        constant = 0.5 * (log_det - self.n_features * LOG_2PI) + self.coordinates.log_det
         if self.estimation == "bayes" and not self.assume_centered:
             constant = constant - 0.5 * self.n_features / estimates["mean_precision"]
         return constant
@@ -161,6 +172,7 @@ class Gaussian(Observation):
             return None
         size, freedom, width = self._student_sizes(estimates["degrees_of_freedom"])
         beta = None if self.assume_centered else estimates["mean_precision"]
+        log_det = log_det + 2 * self.coordinates.log_det
         return student_terms(log_det, size=size, freedom=freedom, width=width, mean_precision=beta)
 
     def _log_det(self, estimates):
@@ -221,15 +233,15 @@ class Gaussian(Observation):
         """The prior, if there is one, by scikit-learn's names."""
         if self.estimation == "ml":
             return {}
-        found = {"degrees_of_freedom_prior": self.nu, "covariance_prior": self.scale}
+        mean, scale = self._given
+        found = {"degrees_of_freedom_prior": self.nu, "covariance_prior": scale}
         if not self.assume_centered:
-            mean = self.mean + self.origin
             found |= {"mean_precision_prior": self.beta, "mean_prior": mean}
         return found
 
     def attributes(self, estimates):
-        """The estimates, means with the origin, and without what has no meaning here."""
-        found = dict(estimates, means=estimates["means"] + self.origin)
+        """The estimates in the data's coordinates, without what has no meaning here."""
+        found = self.coordinates.given(estimates)
         if self.estimation == "ml":
             del found["mean_precision"], found["degrees_of_freedom"]
         elif self.assume_centered:
@@ -238,7 +250,7 @@ class Gaussian(Observation):
 
     def from_attributes(self, attributes):
         """The estimates again."""
-        return dict(attributes, means=attributes["means"] - self.origin)
+        return self.coordinates.taken(attributes)
 
 
 class _MatrixGaussian(Gaussian):
@@ -296,25 +308,42 @@ class FullGaussian(_MatrixGaussian):
     """Gaussians with full covariances, (mu, Lambda) ~ Normal-Wishart (Hughes & Sudderth 2016, B.1).
 
     The statistics are ``first`` (left out if `assume_centered`) and ``second``, the sums of x and
-    x x^T. Expectations are those of Bishop, "Pattern recognition and machine learning", 10.2.
+    the upper triangles of those of x x^T, row after row, where x are rows in the principal axes of
+    the data. Expectations are those of Bishop, "Pattern recognition and machine learning", 10.2.
     """
 
     keeps_candidates = True
 
+    def _coordinates(self, origin, covariance):
+        return Whitened(origin, covariance + self.reg_covar * np.eye(len(origin)))
+
+    def _unit(self):
+        return np.diag(self.coordinates.unit())
+
     def empty(self, n_components):
         """Statistics of no data."""
-        D = self.n_features
-        arrays = {"second": np.zeros((n_components, D, D))}
+        arrays = {"second": np.zeros((n_components, self._n_packed))}
         if not self.assume_centered:
-            arrays["first"] = np.zeros((n_components, D))
+            arrays["first"] = np.zeros((n_components, self.n_features))
         return arrays
 
+    @property
+    def _n_packed(self):
+        return self.n_features * (self.n_features + 1) // 2
+
+    def _squares(self, stats):
+        """The sums of x x^T as matrices."""
+        packed = stats.value("second")
+        out = np.empty((len(packed), self.n_features, self.n_features))
+        matrices.fill_squares(packed, out)
+        return out
+
     def summarise(self, rows, resp):
-        """Sums over rows, in double, component by component."""
+        """Sums over rows, component by component; in single precision where that loses nothing."""
         by_component = resp.T.tocsr()
-        n_components, D = by_component.shape[0], self.n_features
-        second = np.empty((n_components, D, D))
-        first = np.empty((0 if self.assume_centered else n_components, D))
+        n_components = by_component.shape[0]
+        second = np.empty((n_components, self._n_packed))
+        first = np.empty((0 if self.assume_centered else n_components, self.n_features))
         matrices.scatter(
             np.ascontiguousarray(rows),
             by_component.indptr.astype(np.int32, copy=False),
@@ -322,13 +351,14 @@ class FullGaussian(_MatrixGaussian):
             by_component.data,
             second,
             first,
+            single=self.reg_covar > LEAST_FLOOR * self.coordinates.scales[0] ** 2,
         )
         return {"second": second} if self.assume_centered else {"second": second, "first": first}
 
     def estimate(self, stats):
         """Posterior parameters (Bishop, 10.60 - 10.63)."""
         count, average, mean, beta = self._moments(stats)
-        scale = stats.value("second")
+        scale = self._squares(stats)
         if not self.assume_centered:
             scale -= np.einsum("k,ki,kj->kij", count, average, average)
             gap = average - self.mean
@@ -336,17 +366,19 @@ class FullGaussian(_MatrixGaussian):
             scale += np.einsum("k,ki,kj->kij", shrink, gap, gap)
         scale += self.scale
         diagonal = np.einsum("kii->ki", scale)
-        diagonal += (count * self.reg_covar)[:, None]
+        diagonal += (count * self.reg_covar)[:, None] * self.coordinates.unit()
         return self._estimates(count, mean, beta, scale)
 
     def _covariances(self, stats, average):
         count = stats.value("count")
-        second = np.divide(stats.value("second"), np.maximum(count, TINY)[:, None, None])
+        second = self._squares(stats)
+        second /= np.maximum(count, TINY)[:, None, None]
         return second - average[:, :, None] * average[:, None, :]
 
     def _second(self, count, means, covariances):
         square = means[:, :, None] * means[:, None, :]
-        return count[:, None, None] * (covariances + square)
+        row, column = np.triu_indices(self.n_features)
+        return np.multiply(count[:, None], (covariances + square)[:, row, column], order="C")
 
     def _distance(self, estimates, gap):
         return (np.einsum("ki,kij->kj", gap, estimates["precisions_cholesky"]) ** 2).sum(axis=1)
@@ -354,7 +386,7 @@ class FullGaussian(_MatrixGaussian):
     def _quadratic(self, stats, estimates):
         """Sum over data of (x - mu)^T E[Lambda] (x - mu), a component."""
         factors = estimates["precisions_cholesky"]
-        second = stats.value("second")
+        second = self._squares(stats)
         if not self.assume_centered:
             count, first = stats.value("count"), stats.value("first")
             cross = first[:, :, None] * estimates["means"][:, None, :]
@@ -420,8 +452,7 @@ class FullGaussian(_MatrixGaussian):
             return {**table, "neighbours": topl_weights(nearness, n_neighbors)[0]}
         if not GaussianSearch.pays(n_components, self.n_features, n_rows):
             return table
-        share = np.exp(log_weights - log_weights.max())
-        search = GaussianSearch(estimates, constant, share / share.sum(), table["factors"])
+        search = GaussianSearch(estimates["means"], constant, table["factors"])
         return {**table, "search": search}
 
     def best(self, rows, table, log_weights, level, start=None):
@@ -443,8 +474,7 @@ class FullGaussian(_MatrixGaussian):
         search = table.get("search")
         if search is None or level * LEAST_SHARE > len(log_weights):
             return super().best(rows, table, log_weights, level)
-        white, far = search.coordinates(rows)
-        index, weight = search(rows, white, table, level, start)
+        index, weight, far = search(rows, table, level, start)
         if len(far):
             index[far], weight[far] = super().best(rows[far], table, log_weights, level)
         return index, weight

@@ -4,7 +4,6 @@ from threading import Lock
 
 import numpy as np
 
-from sklearn_sparsepost._kernels import matrices
 from sklearn_sparsepost._kernels import mixture as kernels
 from sklearn_sparsepost._kernels._topl import sort_by_index
 from sklearn_sparsepost._run.threads import map_slices, single_blas
@@ -16,11 +15,8 @@ LEAST_COMPONENTS, LEAST_FEATURES, LEAST_ROWS, LEAST_SHARE = 16, 16, 16, 4
 # to guess components to begin with.
 STAGES, GUESS = (0.5, 0.75, 1.0), 0.25
 
-# Rows of larger white coordinates could overflow in single precision.
+# Rows of larger features could overflow in single precision.
 FAR = 1e12
-# Rows in single precision are turned in it if no axis is shorter than this part of the longest, or
-# than this: the room that is left for rounding then rules hardly a component less out.
-LEAST_RATIO, LEAST_SCALE = 2e-3, 1e-30
 # One thread of a process finds bounds that all want.
 FINDING = Lock()
 
@@ -29,78 +25,51 @@ class GaussianSearch:
     """Bounds on the log weights of components, after few of a row's features.
 
     With a triangular factor of a precision, the first p squares of the quadratic form are that of
-    the marginal distribution of the first p features. In the principal axes of the data, largest
-    first, they tell most components from where a row is, at a fraction of the arithmetic.
+    the marginal distribution of the first p features. Of rows in the principal axes of the data,
+    largest first, they tell most components from where a row is, at a fraction of the arithmetic.
 
     Parameters
     ----------
-    estimates : dict of str to ndarray
+    means : ndarray of shape (n_components, n_features)
         Of the components.
     constant : ndarray of shape (n_components,)
         The largest weights that components can have.
-    share : ndarray of shape (n_components,)
-        What each component counts when the axes are found; any will do.
     factors : ndarray of shape (n_components, n_features, n_columns)
         Padded factors of the components' precisions, as weights are computed from.
     """
 
-    def __init__(self, estimates, constant, share, factors):
-        means = estimates["means"]
-        pooled = np.tensordot(share, estimates["covariances"], 1) + (means.T * share) @ means
-        variances, axes = np.linalg.eigh(pooled)
-        scales = np.sqrt(np.maximum(variances, variances[-1] * 1e-12))[::-1]
-        axes = axes[:, ::-1]
-        single = factors.dtype == np.float32 and scales[-1] > LEAST_RATIO * scales[0]
-        single = single and scales[-1] > LEAST_SCALE
-        self.whitening = axes / scales
-        self._turning = np.dtype(np.float32 if single else np.float64)
+    def __init__(self, means, constant, factors):
         self.constant = constant
-        self._scales = scales
         self.factors = factors
-        self._turn = np.ascontiguousarray((axes * scales).T)
         self._means = means if means.any() else None
         self._bounds = None  # found where they are read first, which is not where they are shipped
 
     def _found_bounds(self):
         """What the kernels bound weights by, and the marginal distributions but for constants."""
-        constant, n_features = self.constant, len(self.whitening)
+        constant, n_features = self.constant, self.factors.shape[1]
         # By falling constants: what can be ruled out then comes last.
         order = np.argsort(-constant, kind="stable").astype(np.int32)
         n_components = len(order)
-        factors = np.empty((n_components, n_features, n_features), np.float32)
-        offset, diagonal = np.empty((2, n_components, n_features))
-        lengths = np.empty((n_components, 2))
-        means = np.empty((0, n_features))
-        if self._means is not None:
-            means = (self._means @ self.whitening)[order]
         # As large as means are, by and large.
         origin = np.sqrt(n_features) * (self._means is not None)
-        spread = self._scales[0] / self._scales
         stages = _stages(n_features)
         n_pairs = -(-(n_features + (origin > 0)) // 2)
         white_factors = np.empty((n_components, n_pairs, stages[-1], 2), np.int16)
         scale = np.empty(n_components, np.float32)
         slack = np.empty((n_components, len(stages)), np.float32)
+        marginal = constant[order]
 
-        def turn(held):
-            matrices.turn_factors(
-                self._turn,
-                self.factors,
-                order[held],
-                means[held],
-                spread,
-                factors[held],
-                offset[held],
-                diagonal[held],
-                lengths[held],
-            )
-            size = lengths[held, 0].copy()
-            if self._turning == np.float32:  # room for what is rounded where rows are turned
-                size = size + max(1.0, np.sqrt(n_features) / 4) * lengths[held, 1]
+        def quantise(held):
+            factors = self.factors[order[held], :, :n_features].astype(np.float64, copy=False)
+            offset = np.zeros(factors.shape[:2])
+            if self._means is not None:
+                offset = np.einsum("ki,kij->kj", self._means[order[held]], factors)
+            diagonal = np.einsum("kii->ki", factors)[:, _n_guess(n_features) :]
+            marginal[held] -= np.log(diagonal).sum(axis=1)
             kernels.quantise_factors(
-                factors[held],
-                offset[held],
-                size,
+                factors.astype(np.float32),
+                offset,
+                np.sqrt(np.einsum("kij,kij->kj", factors, factors).max(axis=1)),
                 origin,
                 stages,
                 white_factors[held],
@@ -108,8 +77,7 @@ class GaussianSearch:
                 slack[held],
             )
 
-        map_slices(turn, n_components)
-        marginal = constant[order] - np.log(diagonal[:, _n_guess(n_features) :]).sum(axis=1)
+        map_slices(quantise, n_components)
         return marginal.astype(np.float32), {
             "order": order,
             "white_factors": white_factors,
@@ -145,25 +113,15 @@ class GaussianSearch:
             and n_rows >= LEAST_ROWS * n_features
         )
 
-    def coordinates(self, rows):
-        """The rows in the principal axes, and the numbers of those too far away for the search."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is far away
-            white = rows.astype(self._turning, copy=False) @ self.whitening.astype(self._turning)
-        far = np.empty(0, dtype=np.intp)
-        if not (white.max(initial=0) <= FAR and white.min(initial=0) >= -FAR):
-            far = np.flatnonzero(~(np.abs(white).max(axis=1) <= FAR))
-            white[far] = 0
-        return white.astype(np.float32, copy=False), far
-
-    def __call__(self, rows, white, table, level, start=None):
+    def __call__(self, rows, table, level, start=None):
         """The largest weights of each row.
 
         Parameters
         ----------
-        rows, white : ndarray of shape (n_rows, n_features)
-            The data, and in the principal axes.
+        rows : ndarray of shape (n_rows, n_features)
+            The data.
         table : dict of str to ndarray
-            The components' factors and offsets in the features themselves.
+            The components' factors and offsets.
         level : int
             How many weights a row, L.
         start : ndarray of shape (n_rows, L), default=None
@@ -175,7 +133,10 @@ class GaussianSearch:
             Components, ascending.
         weight : ndarray of shape (n_rows, L)
             Their log weights.
+        far : ndarray of shape (n_far,), intp
+            Rows of which something else was looked at, since they are too far away.
         """
+        white, far = _in_single(rows)
         index = self._guess(white, level) if start is None else start.astype(np.int32)
         weight = np.empty(index.shape, dtype=rows.dtype)
         kernels.best_weights(
@@ -189,7 +150,7 @@ class GaussianSearch:
             **self.bounds[1],
         )
         sort_by_index(index, weight)
-        return index, weight
+        return index, weight, far
 
     def _guess(self, white, level):
         """The components whose marginal densities of the first features are largest."""
@@ -201,10 +162,22 @@ class GaussianSearch:
             arrays["scale"],
             arrays["origin"],
             marginal,
-            _n_guess(len(self.whitening)),
+            _n_guess(white.shape[1]),
             index,
         )
         return arrays["order"][index]
+
+
+def _in_single(rows):
+    """The rows in single precision, and the numbers of those that are too far away for it."""
+    with np.errstate(over="ignore"):  # what overflows is far away
+        white = rows.astype(np.float32, copy=False)
+    if white.max(initial=0) <= FAR and white.min(initial=0) >= -FAR:
+        return white, np.empty(0, dtype=np.intp)
+    far = np.flatnonzero(~(np.abs(white).max(axis=1) <= FAR))
+    white = white.copy()
+    white[far] = 0
+    return white, far
 
 
 def padded(columns, dtype):

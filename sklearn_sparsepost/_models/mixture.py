@@ -335,7 +335,8 @@ def summarise(globals_, rows, index, resp, weight=None, n_components=None):
 
 def as_csr(index, resp, n_components):
     """Responsibilities of shape (n_rows, L) and their components, as a matrix."""
-    indptr = np.arange(0, index.size + 1, index.shape[1])
+    # Of the indices' type, or they would be copied to its own.
+    indptr = np.arange(0, index.size + 1, index.shape[1], dtype=index.dtype)
     return sp.csr_array((resp.ravel(), index.ravel(), indptr), shape=(len(index), n_components))
 
 

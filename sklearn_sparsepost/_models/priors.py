@@ -164,6 +164,7 @@ def gaussian_observation(params, mean, covariance, *, n_samples, dtype, depth=6)
         "covariance_prior": _covariance_prior(params, covariance, dtype),
         "reg_covar": reg_covar,
         "origin": mean,
+        "covariance": covariance,
     }
     if kind == "full":
         return FullGaussian(params["estimation"], **options)

@@ -305,6 +305,7 @@ class _Moments:
         """Scatter matrices of clusters along the first axes."""
         second = np.empty((len(count), self.n_axes, self.n_axes))
         if self.n_axes:
+            packed = np.empty((len(count), self.n_axes * (self.n_axes + 1) // 2))
             # Short numbers are sorted by their digits.
             order = labels.astype(np.min_scalar_type(len(count))).argsort(kind="stable")
             order = order.astype(np.int32)
@@ -312,7 +313,8 @@ class _Moments:
             first = np.append(0, last).astype(np.int32)
             weight = self.rows.weight
             share = weight[order] if len(weight) else np.ones(len(order))
-            matrices.scatter(self.coordinates, first, order, share, second, np.empty((0, 0)))
+            matrices.scatter(self.coordinates, first, order, share, packed, np.empty((0, 0)))
+            matrices.fill_squares(packed, second)
             second -= np.einsum("k,ki,kj->kij", count, means, means)
         return second
 
