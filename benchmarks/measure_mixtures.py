@@ -295,7 +295,7 @@ def single_sums(corpus, n_topics, method, *, n_samples, passes=5, level=4, threa
     mixture = SparseMixture(
         n_topics, sparsity_level=level, n_jobs=threads, random_state=0, **options
     ).fit(X)
-    resp = sp.csr_array(mixture.predict_proba(X)).T.tocsr()
+    resp = sp.csr_array(mixture.predict_proba(X).astype(np.float64)).T.tocsr()
     observation = mixture._observation
     found = {}
     for name, rows, prior, unit in (

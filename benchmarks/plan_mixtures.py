@@ -39,8 +39,8 @@ def mixtures(quick=False):
                 label = "8 neighbours" if more else "exact"
                 options = {"learning_method": "batch", **more}
                 add("mixture-size", k, f"{label}, {dtype}", options=options, **spec)
-    for dtype in ("float64", "float32"):
-        for repeat in range(5):
+    for repeat in range(5):
+        for dtype in ("float64", "float32"):
             for threads in (1, 2):
                 spec = {"n_samples": n_samples, "dtype": dtype, "score": False}
                 options = {"learning_method": "batch"}

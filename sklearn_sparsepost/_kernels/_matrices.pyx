@@ -7,7 +7,7 @@
 Small matrices are worked on some at a time, as `_matrices.h` tells; large ones, which do not stay
 in cache together, one by one by LAPACK.
 """
-from libc.math cimport fabs, sqrt
+from libc.math cimport sqrt
 from libc.stddef cimport size_t
 from libc.string cimport memset
 from scipy.linalg.cython_blas cimport dtrmm
