@@ -191,7 +191,7 @@ cdef inline void _add_in_double(
 
 cdef inline void _add_in_single(
     const floating[:, ::1] rows, const int[::1] which, const double[::1] share, int begin, int n,
-    int end, int D, Py_ssize_t pitch, bint wants_first, float *scaled, double *own, double *total
+    int end, int D, Py_ssize_t pitch, bint wants_first, float *sums, double *own, double *total
 ) noexcept nogil:
     """The same, but for the sum of products, which is of differences from a centre if there is one.
 
@@ -201,8 +201,8 @@ cdef inline void _add_in_single(
     cdef double mass = 0, one
     cdef float root
     cdef const floating *row
-    cdef float *sums = scaled + n * pitch
-    cdef float *centre = sums + pitch * pitch  # of a row's room
+    cdef float *centre = sums + pitch * pitch
+    cdef float *scaled = centre + pitch
     memset(sums, 0, pitch * pitch * sizeof(float))
     if wants_first:
         memset(own, 0, D * sizeof(double))

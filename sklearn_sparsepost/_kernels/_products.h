@@ -7,25 +7,8 @@
 
 #include "_vectors.h"
 
-#define PASTE(x, y) x##y
-#define PASTE2(x, y) PASTE(x, y)
-#define NAME(x) PASTE2(x, SUFFIX)
-
-#define REAL float
-#define SUFFIX _f
-#include "_products.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX _d
-#include "_products.h"
-#undef REAL
-#undef SUFFIX
-
-#undef NAME
-#undef PASTE2
-#undef PASTE
+#define EACH_TYPE "_products.h"
+#include "_each_type.h"
 
 #else
 

@@ -8,10 +8,6 @@
 #include "_prefetch.h"
 #include "_vectors.h"
 
-#define PASTE(x, y) x##y
-#define PASTE2(x, y) PASTE(x, y)
-#define NAME(x) PASTE2(x, SUFFIX)
-
 /* The most vectors of columns whose products with rows that share a load stay in registers. */
 #define MOST (VECTOR == 64 ? 2 : 3)
 
@@ -28,21 +24,8 @@ static void fetch_rows(const void *rows, const int *which, int n, int n_bytes)
         fetch_row((const char *)rows + (long long)which[r] * n_bytes, n_bytes);
 }
 
-#define REAL float
-#define SUFFIX _f
-#include "_squares.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX _d
-#include "_squares.h"
-#undef REAL
-#undef SUFFIX
-
-#undef NAME
-#undef PASTE2
-#undef PASTE
+#define EACH_TYPE "_squares.h"
+#include "_each_type.h"
 #undef MOST
 
 #undef STEP

@@ -6,28 +6,11 @@
 
 #include "_vectors.h"
 
-#define PASTE(x, y) x##y
-#define PASTE2(x, y) PASTE(x, y)
-#define NAME(x) PASTE2(x, SUFFIX)
-
 /* What columns come in multiples of: the lanes of the longest vector. */
 #define PITCH 16
 
-#define REAL float
-#define SUFFIX _f
-#include "_sums.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX _d
-#include "_sums.h"
-#undef REAL
-#undef SUFFIX
-
-#undef NAME
-#undef PASTE2
-#undef PASTE
+#define EACH_TYPE "_sums.h"
+#include "_each_type.h"
 
 #else
 
