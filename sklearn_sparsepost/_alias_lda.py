@@ -14,9 +14,11 @@ FIRST_DISCOUNT, FIRST_CONCENTRATION = 0.1, 0.1
 FIRST_DOC_CONCENTRATION, FIRST_TOPIC_CONCENTRATION = 0.5, 10.0
 # Slots that topics have at the least, and as a multiple of those to begin with, if nothing is said.
 LEAST_SLOTS, MORE_SLOTS = 100, 2
-# Sweeps soon leave the start behind where topics are many: what counts is each cluster of a few.
-# Candidates for all first clusters together, and documents for them, in all and a topic.
-TRIALS, SEEDED, SEEDED_A_TOPIC = 2560, 4000, 10
+# Candidates for all first clusters together: sweeps improve on poor ones. What they hardly find are
+# topics of few documents, so that candidates are drawn among many: in all, and a topic.
+TRIALS, SEEDED, SEEDED_A_TOPIC = 2560, 20_000, 10
+# Sweeps, at the most, before tokens sit at tables.
+UNSEATED = 30
 
 
 @with_shared_texts
@@ -103,9 +105,10 @@ class AliasLDA(BaseSampledTopics):
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
-        The topics under which the first assignments are drawn, as in :class:`SparseLDA`. Each
-        token's is drawn whatever its document, and "k-means++" has fewer candidates the more topics
-        there are; under "pitman_yor" documents are inferred first, and candidates are many.
+        The topics under which the first assignments are drawn, as in :class:`SparseLDA`, each
+        token's whatever its document. "k-means++" has fewer candidates the more topics there are,
+        and documents change clusters only under "pitman_yor". There the first sweeps are those of
+        "dirichlet", half of `burn_in` but 30 at the most, in which first topics part sooner.
         "random" draws uniformly, as other samplers do.
 
     max_iter : int, default=100
@@ -335,6 +338,9 @@ class AliasLDA(BaseSampledTopics):
 
     # ------------------------------------------------------------------ how it is sampled
 
+    # Sweeps leave documents' first topics, where these are inferred, more slowly than none.
+    _infers_first = False
+
     @property
     def _seats(self):
         return self.topic_word_prior_type == "pitman_yor"
@@ -357,18 +363,11 @@ class AliasLDA(BaseSampledTopics):
         return self.max_components
 
     @property
-    def _infers_first(self):
-        # Sweeps leave documents' first topics, where these are inferred, more slowly than none; no
-        # difference beyond that of seeds was found with tables, which hold words as well.
-        return self._seats
-
-    @property
     def _seeding(self):
-        if self._seats:
-            return {}
         return {
             "n_local_trials": min(max(TRIALS // self.n_components, 8), 256),
             "max_samples": max(SEEDED, SEEDED_A_TOPIC * self.n_components),
+            "n_refine": int(self._seats),  # tokens that sit at tables move less far
         }
 
     @property
@@ -436,6 +435,12 @@ class AliasLDA(BaseSampledTopics):
                 "go on with are of the other type"
             )
 
+    def _new_chain(self, X, dtype):
+        chain = super()._new_chain(X, dtype)
+        if self._seats:
+            chain.n_unseated = min(UNSEATED, self._n_burnt // 2)
+        return chain
+
     def _settings(self, alpha, beta, n_features, goes_on=False):
         prior = lda.WordPrior(beta, n_features, self._n_slots)
         settings = {"prior": prior, "sampler": self.sampler}
@@ -488,7 +493,7 @@ class AliasLDA(BaseSampledTopics):
         if self._learns_prior and not self._grows:
             learn.append(lda.learn_alpha)
         if self._learns_word_prior:
-            learn.append(lda.learn_beta)
+            learn.append(pitman_yor.learn_base if self._seats else lda.learn_beta)
         if self._seats and isinstance(self.concentration, str):
             learn.append(pitman_yor.learn_concentration)
         if self._seats and isinstance(self.discount, str):

@@ -225,11 +225,16 @@ class BaseSampledTopics(BaseTopicEstimator):
             sweep=sweep,
             learn=learn,
             learn_every=self.learn_every,
-            burn_in=self.max_iter // 2 if self.burn_in is None else self.burn_in,
+            burn_in=self._n_burnt,
             sample_every=self.sample_every,
             evaluate_every=self.evaluate_every,
             n_threads=local_threads(self.n_jobs),
         )
+
+    @property
+    def _n_burnt(self):
+        """Passes before samples are averaged."""
+        return self.max_iter // 2 if self.burn_in is None else self.burn_in
 
     def _line(self, chain):
         line = f"sweep {chain.n_passes}"

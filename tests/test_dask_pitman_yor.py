@@ -213,7 +213,8 @@ def test_tables_stay_where_counts_are_made_anew(grows):
 
 @pytest.mark.parametrize("name", PITMAN_YOR)
 def test_components_are_counts_less_discounts_and_what_smooths_them(name):
-    model = clone(ESTIMATORS["pitman_yor"]).set_params(burn_in=10, max_iter=4, learn_every=1)
+    model = clone(ESTIMATORS["pitman_yor"]).set_params(burn_in=1, max_iter=4)
+    model.set_params(sample_every=10, learn_every=1)
     if name != "pitman_yor":
         model.set_params(doc_topic_prior_type="dirichlet_process")
     chain = model.fit(cut())._fit_state
@@ -226,6 +227,26 @@ def test_components_are_counts_less_discounts_and_what_smooths_them(name):
     want = (counts - a * tables + np.outer(base, b + a * tables.sum(axis=0))).T
     used = chain.used() if name != "pitman_yor" else np.arange(K)
     np.testing.assert_allclose(model.components_, want[used], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", PITMAN_YOR)
+def test_first_sweeps_are_those_of_dirichlet_topics(name):
+    """Four of the five; each word has one table in a topic until then."""
+    model = clone(ESTIMATORS["pitman_yor"])
+    model.set_params(init="random", burn_in=8, learn_every=1, warm_start=True)
+    if name != "pitman_yor":
+        model.set_params(doc_topic_prior_type="dirichlet_process")
+    plain = clone(model).set_params(topic_word_prior_type="dirichlet")
+    for n in (4, 1):
+        for each in (plain, model):
+            each.set_params(max_iter=n).fit(cut())
+        same = map(np.array_equal, plain._fit_state.z, model._fit_state.z)
+        assert all(same) == (n == 4)
+        chain = model._fit_state
+        tables = chain.counts.table_of_tables(chain.n_components)
+        assert (tables.max() > 1) == (n == 1)
+        np.testing.assert_array_equal(chain.n_tables, tables.sum(axis=0))
+        assert (model.discount_ == 0.1) == (n == 4)
 
 
 def test_more_tokens_than_steps_are_made_for(monkeypatch):

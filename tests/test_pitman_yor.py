@@ -59,9 +59,28 @@ def test_finds_the_bars(sampler):
     assert overlap[rows, columns].mean() > 0.8
 
 
+@pytest.mark.parametrize("doc_topic_prior_type", ["dirichlet", "dirichlet_process"])
+def test_first_sweeps_are_those_of_dirichlet_topics(corpus, doc_topic_prior_type):
+    """Four of them: each word has one table in a topic until then, and tables tell nothing."""
+    options = {"doc_topic_prior_type": doc_topic_prior_type, "burn_in": 8, "learn_every": 1}
+    options |= {"init": "random", "max_iter": 1, "warm_start": True}
+    plain = AliasLDA(6, random_state=0, **options).fit(corpus)
+    seated = model(**options)
+    for n, begun in ((1, False), (3, False), (1, True)):
+        seated.set_params(max_iter=n).fit(corpus)
+        chain = seated._fit_state
+        if chain.n_passes == 1:  # later on topics of a word are listed in another order
+            np.testing.assert_array_equal(chain.z, plain._fit_state.z)
+        tables = chain.counts.to_tables()
+        assert ((tables > 1).any(), seated.discount_ != 0.1) == (begun, begun)
+        assert (tables <= chain.counts.to_lists()[2]).all()
+        assert tables.sum() == chain.n_tables.sum()
+        assert chain.n_topic.sum() == len(chain.z)
+
+
 def test_power_laws_are_found_and_predicted(power_law):
     X, topics, a = power_law
-    options = {"topic_word_prior": "auto", "init": topics, "max_iter": 25, "learn_every": 2}
+    options = {"topic_word_prior": "auto", "init": topics, "max_iter": 60, "learn_every": 2}
     fitted = model(5, **options).fit(X[:500])
     assert abs(fitted.discount_ - a) < 0.15
     plain = AliasLDA(5, random_state=0, **options).fit(X[:500])
@@ -74,7 +93,7 @@ def test_power_laws_are_found_and_predicted(power_law):
 
 
 def test_components_are_counts_less_discounts_and_what_smooths_them(corpus):
-    fitted = model(max_iter=4, burn_in=10, warm_start=True).fit(corpus)
+    fitted = model(max_iter=4, burn_in=1, sample_every=10, warm_start=True).fit(corpus)
     chain = fitted._fit_state
     row_ptr, topics, counts = chain.counts.to_lists()
     shape = corpus.shape[1], 6
@@ -93,10 +112,10 @@ def test_components_are_counts_less_discounts_and_what_smooths_them(corpus):
 
 
 def test_samples_are_averaged(corpus):
-    options = {"discount": 0.3, "concentration": 20.0}
-    fitted = model(max_iter=6, burn_in=2, sample_every=2, **options).fit(corpus)
+    options = {"discount": 0.3, "concentration": 20.0, "burn_in": 2}
+    fitted = model(max_iter=6, sample_every=2, **options).fit(corpus)
     assert fitted.n_samples_averaged_ == 2
-    parts = [model(max_iter=n, burn_in=10, **options).fit(corpus) for n in (4, 6)]
+    parts = [model(max_iter=n, sample_every=10, **options).fit(corpus) for n in (4, 6)]
     base = np.mean([part.base_word_distr_ for part in parts], axis=0)
     np.testing.assert_allclose(fitted.base_word_distr_, base)
     # The mean of products is nearly that of the means.

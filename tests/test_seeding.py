@@ -158,7 +158,7 @@ def test_assignment_in_blocks(counts, monkeypatch):
     np.testing.assert_array_equal(nearest(counts, centres, smoothing), whole)
 
 
-@pytest.mark.parametrize("n_refine", [1, 2, 4])
+@pytest.mark.parametrize("n_refine", [0, 1, 2, 4])
 @pytest.mark.parametrize("max_samples", [15, 1000])
 def test_all_tokens_are_accounted_for(counts, n_refine, max_samples):
     labels, topics = bregman_kmeans_plusplus(

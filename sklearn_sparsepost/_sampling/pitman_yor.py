@@ -19,6 +19,10 @@ LEAST_DISCOUNT, MOST_DISCOUNT = 1e-4, 0.98
 class PitmanYorChain(lda.LDAChain):
     """A chain of topics from Pitman-Yor processes: tokens of a word sit at tables in each topic.
 
+    First topics are mixed, have tables of most words, and so part slowly. The first `n_unseated`
+    sweeps therefore are those of Dirichlet distributed words under the same `prior`, and after each
+    of them a word has one table in a topic.
+
     Parameters
     ----------
     tokens, z, seed, **options
@@ -30,6 +34,7 @@ class PitmanYorChain(lda.LDAChain):
     """
 
     _seated = True
+    n_unseated = 0
 
     def __init__(self, tokens, z, seed, *, discount, concentration, **options):
         self.discount = discount
@@ -116,6 +121,26 @@ class PitmanYorChain(lda.LDAChain):
     def _has(self, *, discount, concentration, **settings):
         same = discount == self.discount and concentration == self.concentration
         return same and super()._has(**settings)
+
+    # ------------------------------------------------------------------ sweeps
+
+    @property
+    def sits_down(self):
+        """Whether tokens sit at tables as topics are drawn next."""
+        return self.n_passes >= self.n_unseated
+
+    def draw_topics(self, n_steps):
+        """As for :class:`LDAChain`."""
+        if self.sits_down:
+            return super().draw_topics(n_steps)
+        self._counts = self.held = None
+        given = {"alpha": self.alpha, "prior": self.prior, "sampler": self.sampler}
+        unseated = lda.LDAChain(self.tokens, self.z, self.seed, **given)
+        unseated.n_passes = self.n_passes
+        unseated.draw_topics(n_steps)
+        self.n_topic = unseated.n_topic
+        del unseated
+        self._counts = self._new_counts()
 
     # ------------------------------------------------------------------ what sweeps ask
 
@@ -225,8 +250,19 @@ def seats_log_weight(discount, tokens, tables, repeats, logs):
     return float(repeats @ value)
 
 
+def learn_base(chain):
+    """One step of the prior of what topics share, once tokens sit at tables."""
+    if chain.sits_down:
+        lda.learn_beta(chain)
+
+
 def learn_discount(chain):
-    """Draw the discount given all else, by a slice of its logit; its prior is uniform."""
+    """Draw the discount given all else, by a slice of its logit, once tokens sit at tables.
+
+    Its prior is uniform.
+    """
+    if not chain.sits_down:
+        return
     tokens, tables, repeats = chain.seats()
     most = int(tokens.max(initial=1))
 
@@ -246,10 +282,12 @@ def learn_discount(chain):
 
 
 def learn_concentration(chain):
-    """Draw the concentration given all else, by a slice of its log.
+    """Draw the concentration given all else, by a slice of its log, once tokens sit at tables.
 
     Its prior is exponential, and its mean a tenth of the number of words.
     """
+    if not chain.sits_down:
+        return
     mean = 0.1 * len(chain.tokens.size)
 
     def log_density(log_b):

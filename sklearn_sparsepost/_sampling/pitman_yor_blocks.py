@@ -103,16 +103,21 @@ class SeatedStart(Start):
 class SeatedInBlocks(InBlocks):
     """What a chain of Pitman-Yor topics is whose tokens are in blocks."""
 
-    start_type = SeatedStart
+    @property
+    def start_type(self):
+        """What blocks are given for the next sweep."""
+        return SeatedStart if self.sits_down else Start
 
     # ------------------------------------------------------------------ counts
 
     def _new_counts(self):
         counts = super()._new_counts()
-        held = sp.csr_array(counts.to_table(self.n_components).shape, dtype=np.int32)
-        if self.held is not None:
-            held = self.held.table_of_tables(self.n_components)
-        return self._seated(counts, held)
+        if self.held is None:
+            return self._seated(counts, self._no_tables(counts))
+        return self._seated(counts, self.held.table_of_tables(self.n_components))
+
+    def _no_tables(self, counts):
+        return sp.csr_array(counts.to_table(self.n_components).shape, dtype=np.int32)
 
     def _counts_from(self, arrays):
         return SeatedCounts(arrays)
@@ -155,6 +160,8 @@ class SeatedInBlocks(InBlocks):
     def _changed(self, total):
         n_features = len(self.tokens.size)
         counts = super()._changed(total[:n_features])
+        if not self.sits_down:
+            return self._seated(counts, self._no_tables(counts))
         tables = self.counts.table_of_tables(self.n_components) + total[n_features:]
         seated = self._seated(counts, tables)
         draw_tables(

@@ -58,8 +58,8 @@ def bregman_kmeans_plusplus(
         total, but the topics' held-out scores with it. Most draws need no look, since what a
         centre gains only falls.
     n_refine : int, default=1
-        Lloyd steps, at least 1: passes that assign each document anew to the nearest cluster, after
-        the first assignment to centre documents, which comes for free.
+        Lloyd steps: passes that assign each document anew to the nearest cluster, after the first
+        assignment to centre documents, which comes for free. At least one where a subset serves.
     max_samples : int, default=50_000
         Of more documents than this, a random subset of this size serves for the centres and for
         all steps but the last.
@@ -97,6 +97,7 @@ def bregman_kmeans_plusplus(
     options = n_clusters, smoothing, n_local_trials, n_scored, rng
     _, labels = _choose_centres(sample, weight[held], *options)
     counts = _sum_by_label(sample, labels, n_clusters, weight[held])
+    n_refine = max(n_refine, int(len(held) < X.shape[0]))
     for step in range(n_refine):
         documents, of = (X, weight) if step == n_refine - 1 else (sample, weight[held])
         labels = nearest(documents, counts, smoothing)
