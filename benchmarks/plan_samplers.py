@@ -101,13 +101,15 @@ def power_laws(quick=False):
     plan = [("newsgroups20", 200), ("nips", 200), ("kos", 50), ("ohsumed", 100)]
     for corpus, k in [("kos", 20)] if quick else plan:
         for label, options in models:
-            spec = {"kind": "curve", "method": "aliaslda", "options": options}
+            spec = {"kind": "curve", "method": "aliaslda", "options": {"burn_in": 45, **options}}
             spec |= {"corpus": corpus, "n_topics": k, "budget": 2 if quick else 45}
             found.append((f"power laws/{corpus}-{k}/{label}", spec))
+    # With a `burn_in` to speak of the first sweeps would be those of LDA.
+    seated = {"burn_in": 1, "sample_every": 1000}
     for k in (20,) if quick else (200, 1000):
         corpus = "kos" if quick else "newsgroups20"
         for repeat in range(3):
-            for label, options in (("LDA", {}), ("Pitman-Yor", process)):
+            for label, options in (("LDA", seated), ("Pitman-Yor", {**process, **seated})):
                 for threads in (1, 2):
                     key = f"power law sweeps/{corpus}-{k}/{label}, {threads} threads"
                     spec = {"kind": "curve", "method": "aliaslda", "options": options}
