@@ -46,7 +46,8 @@ def _sweeps(curves, table):
                 rows.append([f"{corpus}, {k} topics", str(threads), *both, ratio])
     note = (
         "Seconds of a sweep of AliasLDA with topics from Dirichlet distributions and from "
-        "Pitman-Yor processes, the first two left out, medians of several fits."
+        "Pitman-Yor processes, whose tokens here sit at tables from the first sweep on; the first "
+        "two left out, medians of several fits."
     )
     header = ["corpus", "threads", "LDA", "Pitman-Yor", "ratio"]
     return [table("Sweeps with Pitman-Yor topics", note, header, rows)] * bool(rows)
