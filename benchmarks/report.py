@@ -54,7 +54,7 @@ PAGES = {
         "process sweeps",
         "patches by image",
     ),
-    "power_law": ("power laws", "power law sweeps"),
+    "power_law": ("power laws", "power law seeds", "power law sweeps"),
     "cluster": ("cluster",),
     "fault": ("faults",),
 }

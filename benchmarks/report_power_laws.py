@@ -1,15 +1,16 @@
 """Tables of topics from Pitman-Yor processes."""
 
-from runs import read
+import numpy as np
+from runs import power_law_seeds, read
 
 
 def power_law_tables(runs, table):
-    """Tables of the experiments `power laws` and `power law sweeps`.
+    """Tables of the experiments `power laws`, `power law seeds` and `power law sweeps`.
 
     Parameters and what comes back are those of :func:`report_local_steps.local_step_tables`.
     """
     curves = {key: run for key, run in runs.items() if "checkpoints" in run}
-    return [*_scores(curves, table), *_sweeps(curves, table)]
+    return [*_scores(curves, table), *_seeds(runs, table), *_sweeps(curves, table)]
 
 
 def _scores(curves, table):
@@ -30,6 +31,25 @@ def _scores(curves, table):
     )
     header = ["corpus", "topics", "at 0.1", "at 0.3", "at 1", "best", "s"]
     return [table("Power laws in words", note, header, rows)] * bool(rows)
+
+
+def _seeds(runs, table):
+    """Scores of LDA and of Pitman-Yor topics when the time is over, by several seeds."""
+    rows = []
+    for name, (lda, other) in power_law_seeds(runs).items():
+        corpus, _, k = name.rpartition("-")
+        means = [f"{scores.mean():.3f} ± {scores.std(ddof=1):.3f}" for scores in (lda, other)]
+        gains = other - lda
+        gain = f"{gains.mean():+.3f} ± {gains.std(ddof=1):.3f}"
+        above = f"{np.count_nonzero(gains > 0)} of {len(gains)}"
+        rows.append([f"{corpus}, {k} topics", *means, gain, above])
+    note = (
+        "Held-out score in nats a token of several seeds when that time is over: mean and standard "
+        "deviation over seeds, of the difference, too; and for how many seeds Pitman-Yor topics "
+        "are above."
+    )
+    header = ["corpus", "LDA", "Pitman-Yor", "difference", "above"]
+    return [table("Power laws in words, by seeds", note, header, rows)] * bool(rows)
 
 
 def _sweeps(curves, table):

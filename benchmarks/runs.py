@@ -78,6 +78,19 @@ def read(runs, experiment):
     }
 
 
+def power_law_seeds(runs):
+    """Last scores of LDA and of Pitman-Yor topics by seeds: {corpus-topics: two arrays}."""
+    found, models = {}, ("LDA", "Pitman-Yor")
+    first, others = read(runs, "power laws"), read(runs, "power law seeds")
+    for name, labels in others.items():
+        if not set(models) <= labels.keys() & first.get(name, {}).keys():
+            continue
+        runs_of = (first[name][model].results + labels[model].results for model in models)
+        last = ([run["checkpoints"][-1]["score"] for run in one] for one in runs_of)
+        found[name] = [np.array(scores) for scores in last]
+    return found
+
+
 def _combine(results):
     n_shared = min(len(result["checkpoints"]) for result in results)
     rows = [result["checkpoints"][:n_shared] for result in results]

@@ -69,6 +69,15 @@ def test_figures_are_what_was_stored(figures, results):
     np.testing.assert_allclose(results.mean(start), np.mean(scores))
     np.testing.assert_allclose(results.deviation(start), np.std(scores, ddof=1))
     assert results.spread(start) == max(scores) - min(scores)
+    last = [
+        [results._record[f"power law{of}"]["checkpoints"][-1]["score"] for of in of_model]
+        for of_model in (
+            [f"s/kos-50/{model}", *(f" seeds/kos-50/{model}#{seed}" for seed in (1, 2, 3))]
+            for model in ("LDA", "Pitman-Yor")
+        )
+    ]
+    np.testing.assert_allclose(results.gains("kos-50"), np.subtract(last[1], last[0]))
+    assert results.gain("kos-50") == results.gains("kos-50").mean()
     with pytest.raises(KeyError, match="there is no result"):
         results.mean(f"{start}, other")
     level = results.score(key)
@@ -90,10 +99,11 @@ COMPARED = {
     "lists cost what alias tables do": """
         0.8 < each("over topics/newsgroups20-1024/sparse")
         / each("over topics/newsgroups20-1024/alias") < 1.25""",
-    "Pitman-Yor topics are better on newsgroups20, if not elsewhere": """
-        score("power laws/newsgroups20-200/Pitman-Yor") - score("power laws/newsgroups20-200/LDA")
-        > 0.03 > 0.01 > max(score(f"power laws/{c}/Pitman-Yor") - score(f"power laws/{c}/LDA")
-        for c in ("ohsumed-100", "kos-50", "nips-200"))""",
+    "Pitman-Yor topics are better on newsgroups20 from each seed, poorer on nips": """
+        len(gains("newsgroups20-200")) == 4
+        and min(gains("newsgroups20-200")) > 0 > max(gains("nips-200"))""",
+    "elsewhere seeds make more": """
+        max(abs(gain(c)) / gains(c).std(ddof=1) for c in ("kos-50", "ohsumed-100")) < 1""",
     "the start of AliasLDA is little of the time to tomotopy's level": """
         3 * start("curves/newsgroups20-200/AliasLDA") < time_to(
         "curves/newsgroups20-200/AliasLDA", score("curves/newsgroups20-200/tomotopy", at=40))""",
