@@ -54,13 +54,28 @@ def judge():
 
 
 @pytest.fixture(scope="session")
-def local_cluster():
-    """A context manager: the client of a Dask cluster on this machine; or a skip."""
-    distributed = pytest.importorskip("distributed", reason="needs the tests extra")
+def quick_workers():
+    """Dask's options for workers that are forked by a process that has imported everything."""
+    utils = pytest.importorskip("distributed.utils", reason="needs the tests extra")
+    import dask
+
+    options = {"distributed.worker.multiprocessing-method": "forkserver"}
+    with dask.config.set(options):
+        context = utils.get_mp_context()
+    context.set_forkserver_preload(["distributed", "dask.array", "sklearn_sparsepost"])
+    return options
+
+
+@pytest.fixture(scope="session")
+def local_cluster(quick_workers):
+    """A context manager: the client of a Dask cluster on this machine."""
+    import dask
+    import distributed
 
     @contextmanager
     def started(n_workers=2, n_threads=1, *, processes=True, default=False):
         with (
+            dask.config.set(quick_workers),
             distributed.LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=n_threads,

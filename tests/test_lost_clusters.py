@@ -39,11 +39,11 @@ def greedy_step(row):
 
 @NO_SIGKILL
 @pytest.mark.parametrize("name", ["LDA memoized", "LDA batch", "LDA online"])
-def test_a_memory_limit_is_told_with_the_block_and_what_to_change(name, monkeypatch):
+def test_a_memory_limit_is_told_with_the_block_and_what_to_change(name, monkeypatch, quick_workers):
     lda = clone(ESTIMATORS[name]).set_params(warm_start=True)
     X = blocked(COUNTS, COUNT_CUTS)
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        dask.config.set({"distributed.scheduler.allowed-failures": 0, **quick_workers}),
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, memory_limit="900 MB", dashboard_address=":0"
         ) as cluster,

@@ -37,6 +37,7 @@ cdef extern from "_sums.h" nogil:
 cdef enum:
     LANES = 8  # numbers of a line of cache
     LINE = 64  # bytes of a line of cache
+    BLOCKS = 4  # of rows whose products are summed in single precision
     AHEAD = 8  # rows, which lie anywhere, that are asked for before their turn
     MOST_TOGETHER = 128  # features of matrices that are worked on together
     WORK = 64  # of LAPACK's columns at a time
@@ -115,34 +116,37 @@ def scatter(
     first : ndarray of shape (K, D) or (0, D)
         Overwritten by the sums of x, if they are wanted.
     single : bool, default=False
-        Whether the products of a block's rows may be summed in the rows' precision: about their
+        Whether the products of a few blocks' rows may be summed in the rows' precision: about their
         mean if `first` is wanted, and of components of no fewer than D rows. All else is in double.
     block : int, default=64
         Rows that are copied together.
     """
-    cdef int K = <int>ptr.shape[0] - 1, D = _side(second.shape[1]), i, j, k, begin, n
+    cdef int K = <int>ptr.shape[0] - 1, D = _side(second.shape[1]), j, k, begin, n, step
     cdef Py_ssize_t pitch = _rounded(D, PITCH)
-    cdef bint wants_first = first.shape[0] > 0
+    cdef bint wants_first = first.shape[0] > 0, in_single
     cdef double[::1] memory = np.zeros((block + pitch) * pitch + D + LINE)
     cdef float[::1] memory_of_singles = np.zeros((block + pitch + 1) * pitch + LINE, np.float32)
     cdef double *scaled = _aligned(&memory[0])
     cdef double *total = scaled + block * pitch
     cdef double *own = total + pitch * pitch
-    cdef double *out
     cdef float *singles = <float *>_aligned(<double *>&memory_of_singles[0])
     with nogil:
         for k in range(K):
-            memset(total, 0, pitch * pitch * sizeof(double))
+            in_single = floating is float and single and ptr[k + 1] - ptr[k] >= D
+            step = block * BLOCKS if in_single else block
+            memset(&second[k, 0], 0, second.shape[1] * sizeof(double))
             if wants_first:
                 memset(&first[k, 0], 0, D * sizeof(double))
-            begin = ptr[k] - block
-            while begin + block < ptr[k + 1]:
-                begin += block
-                n = min(block, ptr[k + 1] - begin)
-                if floating is float and single and ptr[k + 1] - ptr[k] >= D:
+            if not in_single:
+                memset(total, 0, pitch * pitch * sizeof(double))
+            begin = ptr[k] - step
+            while begin + step < ptr[k + 1]:
+                begin += step
+                n = min(step, ptr[k + 1] - begin)
+                if in_single:
                     _add_in_single(
-                        rows, which, share, begin, n, ptr[K], D, pitch, wants_first, singles, own,
-                        total,
+                        rows, which, share, begin, n, ptr[K], D, pitch, block, wants_first, singles,
+                        own, &second[k, 0],
                     )
                 else:
                     _add_in_double(
@@ -152,11 +156,19 @@ def scatter(
                 if wants_first:
                     for j in range(D):
                         first[k, j] += own[j]
-            out = &second[k, 0]
-            for i in range(D):
-                for j in range(i, D):
-                    out[j - i] = total[i * pitch + j]
-                out += D - i
+            if not in_single:
+                _add_upper(total, D, pitch, &second[k, 0])
+
+
+cdef inline void _add_upper(
+    const floating *square, int D, Py_ssize_t pitch, double *packed
+) noexcept nogil:
+    """Add a square matrix's upper triangle to one that is packed."""
+    cdef int i, j
+    for i in range(D):
+        for j in range(i, D):
+            packed[j - i] += square[i * pitch + j]
+        packed += D - i
 
 
 cdef inline const floating *_row(
@@ -191,13 +203,14 @@ cdef inline void _add_in_double(
 
 cdef inline void _add_in_single(
     const floating[:, ::1] rows, const int[::1] which, const double[::1] share, int begin, int n,
-    int end, int D, Py_ssize_t pitch, bint wants_first, float *sums, double *own, double *total
+    int end, int D, Py_ssize_t pitch, int block, bint wants_first, float *sums, double *own,
+    double *packed
 ) noexcept nogil:
     """The same, but for the sum of products, which is of differences from a centre if there is one.
 
     sum w x x^T is that of x - c, and s c^T + c s^T - W c c^T with the sums s of w x and W of w.
     """
-    cdef int i, j
+    cdef int i, j, first, at
     cdef double mass = 0, one
     cdef float root
     cdef const floating *row
@@ -213,20 +226,23 @@ cdef inline void _add_in_single(
                 own[j] += share[begin + i] * row[j]
         for j in range(D):
             centre[j] = <float>(own[j] / mass) if mass > 0 else 0
-    for i in range(n):
-        row = &rows[which[begin + i], 0] if wants_first else _row(rows, which, begin + i, end, D)
-        root = <float>sqrt(share[begin + i])
-        for j in range(D):
-            scaled[i * pitch + j] = root * ((row[j] - centre[j]) if wants_first else row[j])
-    add_products_f(scaled, n, <int>pitch, sums)
-    for i in range(D):
-        for j in range(i, D):
-            total[i * pitch + j] += sums[i * pitch + j]
+    first = -block
+    while first + block < n:
+        first += block
+        for i in range(min(block, n - first)):
+            at = begin + first + i
+            row = &rows[which[at], 0] if wants_first else _row(rows, which, at, end, D)
+            root = <float>sqrt(share[at])
+            for j in range(D):
+                scaled[i * pitch + j] = root * ((row[j] - centre[j]) if wants_first else row[j])
+        add_products_f(scaled, min(block, n - first), <int>pitch, sums)
+    _add_upper(sums, D, pitch, packed)
     if wants_first:
         for i in range(D):
             one = own[i] - mass * centre[i]
             for j in range(i, D):
-                total[i * pitch + j] += one * centre[j] + own[j] * centre[i]
+                packed[j - i] += one * centre[j] + own[j] * centre[i]
+            packed += D - i
 
 
 # ---------------------------------------------------------------- factors

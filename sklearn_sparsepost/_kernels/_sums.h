@@ -30,7 +30,7 @@ INLINE void NAME(some_columns)(
     NAME(columns) sum[N_ROWS][3];
     for (int r = 0; r < N_ROWS; r++)
         for (int v = 0; v < V; v++)
-            sum[r][v] = *(const NAME(columns) *)(out + (long long)(i + r) * pitch + j + v * WIDTH);
+            sum[r][v] = (NAME(columns)){0};
     for (int row = 0; row < n; row++, rows += pitch) {
         NAME(columns) right[3];
         for (int v = 0; v < V; v++)
@@ -41,10 +41,10 @@ INLINE void NAME(some_columns)(
     }
     for (int r = 0; r < N_ROWS; r++)
         for (int v = 0; v < V; v++)
-            *(NAME(columns) *)(out + (long long)(i + r) * pitch + j + v * WIDTH) = sum[r][v];
+            *(NAME(columns) *)(out + (long long)(i + r) * pitch + j + v * WIDTH) += sum[r][v];
 }
 
-/* out[i, j] += sum over n rows of row[i] row[j], for j >= i, and for some j < i, too.
+/* out[i, j] += sum, from 0, over n rows of row[i] row[j], for j >= i, and for some j < i, too.
 
    rows: (n, pitch), pitch a multiple of PITCH; out: (pitch, pitch). */
 static void NAME(add_products)(const REAL *rows, int n, int pitch, REAL *out)
