@@ -1,5 +1,6 @@
 """Fixtures that more than one test file uses."""
 
+import multiprocessing
 import os
 import sys
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ def quick_workers():
     utils = pytest.importorskip("distributed.utils", reason="needs the tests extra")
     import dask
 
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return {}
     options = {"distributed.worker.multiprocessing-method": "forkserver"}
     with dask.config.set(options):
         context = utils.get_mp_context()
