@@ -67,6 +67,7 @@ KINDS = {
     "mixture": measure_mixtures.mixture,
     "mixture_start": measure_mixtures.mixture_start,
     "parts of a pass": measure_mixtures.parts_of_a_pass,
+    "precisions": measure_mixtures.precisions,
     "single sums": measure_mixtures.single_sums,
     "patches by image": measure_mixtures.patches_by_image,
     "responsibilities": measure_mixtures.responsibilities,

@@ -1,5 +1,7 @@
 """Mixtures: training curves, starts, weights for each photograph, sparse responsibilities."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Semaphore
 from time import perf_counter, process_time
 
 import corpora
@@ -267,6 +269,89 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, lev
                 step()
                 seconds[name].append(perf_counter() - begun)
     return {"seconds": {name: float(np.median(values)) for name, values in seconds.items()}}
+
+
+class _Turns:
+    """A callback: of two fits that are made at the same time one stops while the other passes.
+
+    A turn is of some passes, in the first of which the processor's caches hold the other's data.
+    """
+
+    LENGTH = 4
+
+    def __init__(self, own, other):
+        self.own, self.other = own, other
+        self.seconds = []
+
+    def setup(self, estimator, context):
+        """Nothing."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Note the pass before, and wait for the next turn if one has ended."""
+        if context.task_name != "pass":
+            return
+        if context.task_id:
+            self._note()
+        if context.task_id % self.LENGTH == 0:
+            if context.task_id:
+                self.other.release()
+            self.own.acquire()
+        self._begun = perf_counter()
+
+    def on_fit_task_end(self, estimator, context):
+        """Nothing: what is done between two passes is of the first one."""
+
+    def teardown(self, estimator, context):
+        """End the last turn."""
+        self._note()
+        self.other.release()
+
+    def _note(self):
+        self.seconds.append(perf_counter() - self._begun)
+
+    def medians(self):
+        """Median seconds of a pass of each turn but the first, its first pass left out."""
+        turns = np.reshape(self.seconds, (-1, self.LENGTH))[1:, 1:]
+        return np.median(turns, axis=1).tolist()
+
+
+def precisions(corpus, n_topics, method, *, n_samples, passes=84, level=4, threads=1):
+    """Seconds of passes in double and in single precision, of fits that take turns.
+
+    A machine whose speed changes while it is measured changes both.
+
+    Parameters
+    ----------
+    corpus, n_topics, method, n_samples, passes, threads
+        As for :func:`mixture`; passes fill turns.
+    level : int, default=4
+        L.
+
+    Returns
+    -------
+    result : dict
+        Median seconds of a pass of each turn, by type; one is of the same moment as the other. And
+        the median over these of how many times as long double precision takes.
+    """
+    assert (corpus, method) == ("bsds500", "sparsepost")
+    from sklearn_sparsepost import SparseMixture
+
+    X = corpora.patches("train", n_samples)
+    options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
+    turn = Semaphore(1), Semaphore(0)
+    turns = {"float64": _Turns(*turn), "float32": _Turns(*turn[::-1])}
+
+    def fit(dtype):
+        mixture = SparseMixture(
+            n_topics, sparsity_level=level, n_jobs=threads, random_state=0, **options
+        )
+        mixture.set_callbacks(turns[dtype]).fit(X.astype(dtype))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(fit, turns))
+    seconds = {dtype: turn.medians() for dtype, turn in turns.items()}
+    ratio = np.median(np.divide(seconds["float64"], seconds["float32"]))
+    return {"seconds": seconds, "ratio": float(ratio)}
 
 
 def single_sums(corpus, n_topics, method, *, n_samples, passes=5, level=4, threads=1):

@@ -29,6 +29,7 @@ def mixtures(quick=False):
     for dtype in ("float64", "float32"):
         spec = {"n_samples": n_samples, "dtype": dtype}
         add("mixture-parts", few, dtype, kind="parts of a pass", **spec)
+    add("mixture-precisions", few, "turns", kind="precisions", n_samples=n_samples)
     add("mixture-single", few, "sums", kind="single sums", n_samples=n_samples)
     spec = {"n_samples": n_samples, "dtype": "float64"}
     add("mixture-distance", few, "dense", kind="responsibilities", **spec)

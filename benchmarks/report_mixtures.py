@@ -40,6 +40,7 @@ def mixture_tables(runs):
         title = "Seconds of a pass by components"
         tables.append(Table(title, note, ["components", *labels], rows))
     tables.extend(_mixture_threads(runs))
+    tables.extend(_precisions(runs))
     tables.extend(_parts(runs))
     tables.extend(mixture_start_tables(runs, Table))
     for key, result in runs.items():
@@ -114,6 +115,26 @@ def _mixture_threads(runs):
     title = "Threads and precision: mixtures of image patches"
     table = Table(title, note, ["", "1", "2", "ratio"], rows)
     return [table] * bool(rows)
+
+
+def _precisions(runs):
+    """Passes of two fits that took turns, in either precision."""
+    tables = []
+    for key, result in runs.items():
+        if key.startswith("mixture-precisions/") and "ratio" in result:
+            seconds = {dtype: np.array(values) for dtype, values in result["seconds"].items()}
+            ratios = seconds["float64"] / seconds["float32"]
+            low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+            medians = [number(np.median(values)) for values in seconds.values()]
+            note = (
+                f"Seconds of a pass, L = 4, one thread: medians of {len(ratios)} turns of some "
+                "passes, each beside one of the other precision, so that a machine whose speed "
+                "changes does so to both. Quartiles of these pairs' ratios."
+            )
+            header = [*seconds, "ratio", "quartiles"]
+            cells = [*medians, f"{middle:.2f} x", f"{low:.2f} to {high:.2f}"]
+            tables.append(Table("Precision: passes in turns", note, header, [cells]))
+    return tables
 
 
 def _parts(runs):
