@@ -89,6 +89,18 @@ def test_invert_factors_tells_of_what_is_not_positive_definite(D, which, fault):
     assert not kernels.invert_factors(covariances)
 
 
+@pytest.mark.parametrize("D", [1, 2, 3, 4, 5, 7, 64])
+@pytest.mark.parametrize("of_all", [False, True])
+def test_traces(D, of_all):
+    rng = np.random.default_rng(7)
+    matrices = positive(D, 1 if of_all else K, seed=8) - 2 * np.eye(D)  # some are not positive
+    factors = np.triu(rng.normal(size=(K, D, D)))
+    out = np.full(K, np.nan)
+    kernels.traces(np.ascontiguousarray(upper_triangles(matrices)), factors, out)
+    wanted = np.einsum("kij,kic,kjc->k", np.broadcast_to(matrices, (K, D, D)), factors, factors)
+    np.testing.assert_allclose(out, wanted, rtol=1e-12, atol=1e-10)
+
+
 @pytest.mark.parametrize("D", SIZES)
 def test_turn_factors(D):
     rng = np.random.default_rng(1)

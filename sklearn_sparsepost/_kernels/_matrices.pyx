@@ -2,7 +2,8 @@
 
 * `scatter`, `fill_squares`: weighted sums of x x^T, packed, and as square matrices;
 * `invert_factors`: triangular factors of inverses;
-* `turn_factors`: triangular factors of precisions in other coordinates.
+* `turn_factors`: triangular factors of precisions in other coordinates;
+* `traces`: of packed matrices times these precisions.
 
 Small matrices are worked on some at a time, as `_matrices.h` tells; large ones, which do not stay
 in cache together, one by one by LAPACK.
@@ -301,6 +302,62 @@ def invert_factors(
                         matrix[k + lane, i, j] = held[(i * size + j) * width + lane]
             k += n
     return info == 0
+
+
+def traces(
+    const double[:, ::1] packed,  # IN
+    const double[:, :, ::1] factors,  # IN
+    double[::1] out,  # OUT
+):
+    """The traces of M P P^T.
+
+    Parameters
+    ----------
+    packed : ndarray of shape (K, D (D + 1) / 2) or (1, D (D + 1) / 2)
+        The upper triangles of symmetric M, row after row; one is that of all.
+    factors : ndarray of shape (K, D, D)
+        Upper triangular P.
+    out : ndarray of shape (K,)
+        Overwritten.
+    """
+    cdef int K = <int>factors.shape[0], D = <int>factors.shape[1], k, i, j, c
+    cdef double total, twice, a, b, d, e
+    cdef const double *row
+    cdef const double *left
+    cdef const double *right
+    with nogil:
+        for k in range(K):
+            row = &packed[k if packed.shape[0] > 1 else 0, 0]
+            total = 0
+            for i in range(D):
+                left = &factors[k, i, 0]
+                twice = 0
+                j = i
+                while j + 4 <= D:  # four share each load; below diagonals there are zeros
+                    right = &factors[k, j, 0]
+                    a = b = d = e = 0
+                    for c in range(j, D):
+                        a += left[c] * right[c]
+                        b += left[c] * right[D + c]
+                        d += left[c] * right[2 * D + c]
+                        e += left[c] * right[3 * D + c]
+                    twice += a * row[0] + b * row[1] + d * row[2] + e * row[3]
+                    if j == i:
+                        total -= a * row[0]
+                    row += 4
+                    j += 4
+                while j < D:
+                    right = &factors[k, j, 0]
+                    a = 0
+                    for c in range(j, D):
+                        a += left[c] * right[c]
+                    twice += a * row[0]
+                    if j == i:
+                        total -= a * row[0]
+                    row += 1
+                    j += 1
+                total += 2 * twice
+            out[k] = total
 
 
 def turn_factors(

@@ -35,7 +35,7 @@ cdef extern from "_products.h" nogil:
         int pitch,
     )
 
-# Columns come in multiples of this, the STEP of `_squares.h` and the CHECK of `_quantised.h`; and
+# Columns come in multiples of this, the STEP of `_squares.h` and the TOGETHER of `_quantised.h`; and
 # those that are looked at after a search's first ones, in multiples of this.
 LANES = 8
 LATER_LANES = 16
@@ -145,7 +145,7 @@ def best_weights(
     const int[::1] stages,  # IN
     int[:, ::1] index,  # IN/OUT
     floating[:, ::1] weight,  # OUT
-    int block=4096,  # IN
+    int block=8192,  # IN
 ):
     """The L largest weights of each row, constant_k - |rows P_k - offset_k|^2 / 2.
 
@@ -163,7 +163,7 @@ def best_weights(
         Different components to begin with; those of the result, in no order.
     weight : ndarray of shape (n_rows, L)
         Overwritten by the result's weights.
-    block : int, default=4096
+    block : int, default=8192
         Rows that are sorted together.
 
     Returns
@@ -193,7 +193,7 @@ def best_weights(
             b.n = min(block, n_rows - first)
             weigh_first(rows, factors, offset, constant, &b, index, weight)
             n_exact += b.n * L
-            sort_rows(&of, &b, white, n_first, index, weight)
+            sort_rows(&of, &b, white, index, weight)
             g = -GROUP
             while g + GROUP < K:
                 g += GROUP

@@ -8,7 +8,7 @@
 from libc.math cimport fabs
 from libc.string cimport memcpy, memset
 
-from sklearn_sparsepost._kernels._quantised cimport lane_survivors, pair_squares, quantise
+from sklearn_sparsepost._kernels._quantised cimport lane_survivors, pair_survivors, quantise
 from sklearn_sparsepost._kernels._scratch cimport take
 from sklearn_sparsepost._kernels._squares cimport row_squares
 from sklearn_sparsepost._kernels._topl cimport weakest
@@ -55,14 +55,14 @@ cdef struct Block:  # rows that are searched together
     int first  # among all rows
     int n
     int held  # how many of the sorted rows the next components may matter to
-    int stride  # between pairs of features
+    int deep  # the first pairs of features
     int pitch  # between lists of survivors
     # By row, a tile's alike and tiles by rising L-th best weight.
     int *row  # its number
-    float *low  # that weight so far, rounded down
-    float *scale  # units
+    float *square  # of units
+    float *need  # that weight so far, rounded down, over the room for squares and in their units
     int *white
-    int *feature  # the first pairs of `white`, transposed
+    int *feature  # the first pairs of `white`, transposed tile by tile
     float *least  # of the rows of a tile
     # By component of a group: the rows whose weights are not ruled out, and their squares so far.
     int n_survivors[GROUP]
@@ -80,7 +80,6 @@ cdef struct Block:  # rows that are searched together
     int *spare
     # Scratch memory of one component.
     int *where
-    float *partial
     float *most
     void *squares
 
@@ -138,7 +137,7 @@ cdef inline float _low(double weight) noexcept nogil:
 
 
 cdef inline float _room(double constant) noexcept nogil:
-    """The squares that a component may have for a row: room - 2 (1 + WIDER) low."""
+    """The squares that a component may have for a row: room - 2 (1 + WIDER) low, in units of 1."""
     return <float>(2 * (1 + WIDER) * (constant + ROUNDING * fabs(constant)))
 
 
@@ -150,14 +149,13 @@ cdef inline size_t lay_out(
     """Cut scratch memory for `size` rows into arrays; returns how much that takes."""
     cdef size_t used = 0
     cdef int n_tiles = (size + TILE - 1) // TILE
-    # A line more, or the same rows of all features would share some few places of the cache.
-    b.stride = n_tiles * TILE + LINE
+    b.deep = n_first
     b.pitch = size + 16  # what comes after the last survivor is written, too
     b.row = <int *>take(memory, &used, size * sizeof(int))
-    b.low = <float *>take(memory, &used, size * sizeof(float))
-    b.scale = <float *>take(memory, &used, size * sizeof(float))
+    b.square = <float *>take(memory, &used, size * sizeof(float))
+    b.need = <float *>take(memory, &used, size * sizeof(float))
     b.white = <int *>take(memory, &used, <size_t>size * n_pairs * sizeof(int))
-    b.feature = <int *>take(memory, &used, <size_t>n_first * b.stride * sizeof(int))
+    b.feature = <int *>take(memory, &used, <size_t>n_tiles * TILE * n_first * sizeof(int))
     b.least = <float *>take(memory, &used, n_tiles * sizeof(float))
     b.survivor = <int *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(int))
     b.total = <float *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(float))
@@ -170,11 +168,10 @@ cdef inline size_t lay_out(
     b.near = <float *>take(memory, &used, size * sizeof(float))
     b.spare = <int *>take(memory, &used, size * sizeof(int))
     b.where = <int *>take(memory, &used, size * sizeof(int))
-    b.partial = <float *>take(memory, &used, size * sizeof(float))
     b.most = <float *>take(memory, &used, TILE * sizeof(float))
     b.squares = take(memory, &used, size * itemsize)
     if memory != NULL:
-        memset(b.feature, 0, <size_t>n_first * b.stride * sizeof(int))
+        memset(b.feature, 0, <size_t>n_tiles * TILE * n_first * sizeof(int))
     return used
 
 
@@ -202,7 +199,7 @@ cdef inline void weigh_first(
 
 
 cdef inline void sort_rows(
-    const Bounds *of, Block *b, const float[:, ::1] white, int n_first, const int[:, ::1] index,
+    const Bounds *of, Block *b, const float[:, ::1] white, const int[:, ::1] index,
     const floating[:, ::1] weight
 ) noexcept nogil:
     """Rows in tiles by rising L-th best weight: those that a component may matter to come first.
@@ -210,12 +207,13 @@ cdef inline void sort_rows(
     Those of a tile by what the first features contribute, so that neighbours are ruled out alike.
     """
     cdef int D = <int>white.shape[1], L = <int>index.shape[1], P = of.n_pairs, i, j, t, row
+    cdef int *tile
     cdef float length
     for i in range(b.n):
         row = b.first + i
         b.key[i] = _low(weight[row, weakest(&weight[row, 0], &index[row, 0], L)])
         length = 0
-        for j in range(min(D, of.stages[0] // 2)):
+        for j in range(min(D, of.stages[0] // 4)):
             length += white[row, j] * white[row, j]
         b.near[i] = length
         b.units[i] = quantise(
@@ -231,17 +229,18 @@ cdef inline void sort_rows(
         memcpy(
             b.white + <Py_ssize_t>i * P, b.unsorted + <Py_ssize_t>row * P, P * sizeof(int)
         )
-        b.low[i] = b.key[row]
-        b.scale[i] = b.units[row]
+        b.square[i] = b.units[row] * b.units[row]
+        b.need[i] = 2 * (1 + WIDER) * b.key[row] * b.square[i]
         b.row[i] = b.first + row
         for j in range(L):
             b.component[i * L + j] = index[b.row[i], j]
     t = -LINE
     while t + LINE < b.n:  # a line of cache of each feature at a time
         t += LINE
-        for j in range(n_first):
-            for i in range(t, min(t + LINE, b.n)):
-                b.feature[<Py_ssize_t>j * b.stride + i] = b.white[<Py_ssize_t>i * P + j]
+        tile = b.feature + <Py_ssize_t>(t // TILE * TILE) * b.deep + t % TILE
+        for j in range(b.deep):
+            for i in range(min(LINE, b.n - t)):
+                tile[j * TILE + i] = b.white[<Py_ssize_t>(t + i) * P + j]
     by_component(b.component, b.n * L, of.K, b.stop, b.pair)
     b.held = b.n
 
@@ -261,10 +260,10 @@ cdef inline void bound_group(
     """
     cdef int t = -TILE, i, k, c, count
     cdef int known[GROUP]  # where, among the pairs of rows and components, the next row is
-    cdef float room, units, slack, twice = 2 * (1 + WIDER)
+    cdef float room, per_unit, slack
     cdef float *most = b.most
-    cdef const float *low
-    cdef const float *scale
+    cdef const float *square
+    cdef const float *need
     for k in range(width):
         b.n_survivors[k] = 0
         c = of.order[g + k]
@@ -272,22 +271,22 @@ cdef inline void bound_group(
     while t + TILE < b.held:
         t += TILE
         count = min(TILE, b.held - t)
-        low = b.low + t
-        scale = b.scale + t
+        square = b.square + t
+        need = b.need + t
         for k in range(width):
             c = of.order[g + k]
             room = _room(of.constant[c])
+            per_unit = of.scale[g + k] * of.scale[g + k]
             slack = of.slack[(g + k) * of.n_stages]
             for i in range(count):
-                units = of.scale[g + k] * scale[i]
-                most[i] = (room - twice * low[i]) * (units * units) + slack
+                most[i] = (room * square[i] - need[i]) * per_unit + slack
             for i in range(count, TILE):
                 most[i] = -1
             while known[k] < b.stop[c] and b.pair[known[k]] // L < t + TILE:
                 most[b.pair[known[k]] // L - t] = -1
                 known[k] += 1
             b.n_survivors[k] = lane_survivors(
-                b.feature + t, b.stride, count, of.n_pairs,
+                b.feature + <Py_ssize_t>t * b.deep, TILE, count, of.n_pairs,
                 of.factors + <Py_ssize_t>(g + k) * of.n_pairs * of.W, of.W, of.stages[0], of.above,
                 most, t, b.survivor + <Py_ssize_t>k * b.pitch,
                 b.total + <Py_ssize_t>k * b.pitch, b.n_survivors[k],
@@ -296,31 +295,17 @@ cdef inline void bound_group(
 
 cdef inline void bound_further(const Bounds *of, Block *b, int g, int k) noexcept nogil:
     """Of the survivors of a component, those that more columns do not rule out either."""
-    cdef int stage, begin, i, t, count, s = b.n_survivors[k]
-    cdef float length, units, slack, twice = 2 * (1 + WIDER)
+    cdef int stage, begin
     cdef float room = _room(of.constant[of.order[g + k]])
-    cdef int *survivor = b.survivor + <Py_ssize_t>k * b.pitch
-    cdef float *total = b.total + <Py_ssize_t>k * b.pitch
     cdef const int *factor = of.factors + <Py_ssize_t>(g + k) * of.n_pairs * of.W
     for stage in range(1, of.n_stages):
-        if s == 0:
-            break
         begin = of.stages[stage - 1]
-        pair_squares(
-            b.white, survivor, s, of.n_pairs, factor + begin, of.W, of.stages[stage] - begin,
-            of.above + begin, b.partial,
+        b.n_survivors[k] = pair_survivors(
+            b.white, b.n_survivors[k], of.n_pairs, factor + begin, of.W, of.stages[stage] - begin,
+            of.above + begin, b.square, b.need, room, of.scale[g + k] * of.scale[g + k],
+            of.slack[(g + k) * of.n_stages + stage], b.survivor + <Py_ssize_t>k * b.pitch,
+            b.total + <Py_ssize_t>k * b.pitch,
         )
-        slack = of.slack[(g + k) * of.n_stages + stage]
-        count = s
-        s = 0
-        for i in range(count):
-            t = survivor[i]
-            length = total[i] + b.partial[i]
-            units = of.scale[g + k] * b.scale[t]
-            survivor[s] = t
-            total[s] = length
-            s += length <= (room - twice * b.low[t]) * (units * units) + slack
-    b.n_survivors[k] = s
 
 
 cdef inline void weigh_survivors(
@@ -329,7 +314,7 @@ cdef inline void weigh_survivors(
 ) noexcept nogil:
     """Weights of a component, which enter the lists that they are large enough for."""
     cdef int D = <int>rows.shape[1], W = <int>factors.shape[2], L = <int>index.shape[1]
-    cdef int i, row, slot, n = b.n_survivors[k]
+    cdef int i, at, row, slot, n = b.n_survivors[k]
     cdef int *survivor = b.survivor + <Py_ssize_t>k * b.pitch
     cdef floating w
     cdef floating *squares = <floating *>b.squares
@@ -347,4 +332,5 @@ cdef inline void weigh_survivors(
             weight[row, slot] = w
             index[row, slot] = component
             slot = weakest(&weight[row, 0], &index[row, 0], L)
-            b.low[survivor[i]] = _low(weight[row, slot])
+            at = survivor[i]
+            b.need[at] = 2 * (1 + WIDER) * _low(weight[row, slot]) * b.square[at]

@@ -7,8 +7,14 @@
 
 #include "_vectors.h"
 
+/* Vectors of columns of a panel, and how many rows share each load of these. */
+#define PANEL (VECTOR == 64 ? 3 : 2)
+#define ROWS (VECTOR == 64 ? N_ROWS : ROWS_OF_TWO)
+
 #define EACH_TYPE "_products.h"
 #include "_each_type.h"
+#undef PANEL
+#undef ROWS
 
 #else
 
@@ -17,7 +23,7 @@
 /* How many columns a panel has. */
 static inline int NAME(panel_width)(void)
 {
-    return 3 * WIDTH;
+    return PANEL * WIDTH;
 }
 
 #if defined(__GNUC__)
@@ -30,22 +36,22 @@ INLINE void NAME(multiply)(
     const REAL *rows, int n, int n_features, const REAL *panel, int n_columns, int V, REAL *out,
     int pitch)
 {
-    const REAL *constant = panel + (long long)n_features * 3 * WIDTH;
-    for (int i = 0; i < n; i += N_ROWS) {
-        const REAL *row[N_ROWS];
-        NAME(vector) sum[N_ROWS][3];
-        for (int r = 0; r < N_ROWS; r++) {
+    const REAL *constant = panel + (long long)n_features * PANEL * WIDTH;
+    for (int i = 0; i < n; i += ROWS) {
+        const REAL *row[ROWS];
+        NAME(vector) sum[ROWS][PANEL];
+        for (int r = 0; r < ROWS; r++) {
             row[r] = rows + (long long)(i + r < n ? i + r : n - 1) * n_features;
             for (int v = 0; v < V; v++)
                 sum[r][v] = (NAME(vector)){0};
         }
         for (int d = 0; d < n_features; d++) {
-            const NAME(vector) *column = (const NAME(vector) *)(panel + (long long)d * 3 * WIDTH);
-            for (int r = 0; r < N_ROWS; r++)
+            const NAME(vector) *column = (const NAME(vector) *)(panel + (long long)d * PANEL * WIDTH);
+            for (int r = 0; r < ROWS; r++)
                 for (int v = 0; v < V; v++)
                     sum[r][v] += row[r][d] * column[v];
         }
-        for (int r = 0; r < N_ROWS && i + r < n; r++) {
+        for (int r = 0; r < ROWS && i + r < n; r++) {
             REAL *to = out + (long long)(i + r) * pitch;
             for (int v = 0; v < V; v++) {
                 sum[r][v] += *(const NAME(vector) *)(constant + v * WIDTH);
@@ -71,7 +77,7 @@ static void NAME(row_products)(
 {
 #if defined(__GNUC__)
     if (n_columns > 2 * WIDTH)
-        NAME(multiply)(rows, n, n_features, panel, n_columns, 3, out, pitch);
+        NAME(multiply)(rows, n, n_features, panel, n_columns, PANEL, out, pitch);
     else if (n_columns > WIDTH)
         NAME(multiply)(rows, n, n_features, panel, n_columns, 2, out, pitch);
     else
@@ -81,8 +87,8 @@ static void NAME(row_products)(
         for (int j = 0; j < n_columns; j++) {
             REAL sum = 0;
             for (int d = 0; d < n_features; d++)
-                sum += rows[(long long)i * n_features + d] * panel[(long long)d * 3 * WIDTH + j];
-            out[(long long)i * pitch + j] = sum + panel[(long long)n_features * 3 * WIDTH + j];
+                sum += rows[(long long)i * n_features + d] * panel[(long long)d * PANEL * WIDTH + j];
+            out[(long long)i * pitch + j] = sum + panel[(long long)n_features * PANEL * WIDTH + j];
         }
 #endif
 }

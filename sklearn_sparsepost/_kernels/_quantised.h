@@ -10,9 +10,8 @@
 
 #define WIDTH ((int)(VECTOR / sizeof(int)))
 
-/* Columns whose sums stay in registers together, and after how many rows may be given up. */
+/* Columns whose sums stay in registers together, and after which rows may be given up. */
 #define TOGETHER 4
-#define CHECK 8
 
 #if defined(__GNUC__)
 
@@ -123,7 +122,7 @@ static inline int choose_fused(int wanted)
    many the lists have then; a vector after that may be written, too.
 
    rows: (n_pairs, stride), with room for 32 rows beyond the last; columns: (n_pairs, pitch), of
-   which the first n_columns are used, a multiple of CHECK, with zeros in columns[d, j] for features
+   which the first n_columns are used, a multiple of TOGETHER, with zeros in columns[d, j] for features
    beyond above + j; most: as long as a row of `rows`, negative where there is none. */
 static inline int lane_survivors(
     const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch, int n_columns,
@@ -133,15 +132,20 @@ static inline int lane_survivors(
         rows, stride, n, n_pairs, columns, pitch, n_columns, above, most, first, number, kept, held);
 }
 
-/* out[i] = sum over j of (rows[which[i]] . columns[:, j])^2, over pairs.
+/* Of n listed rows those whose sums, with these columns' squares added, are still at most
+   per_unit (room square[row] - need[row]) + slack: moves them and their sums to the lists' beginning.
+   Returns how many there are.
 
    rows: (?, n_pairs); columns: (n_pairs, pitch), of which the first n_columns are used, a multiple
    of 16, with zeros in columns[d, j] for features beyond above + j. */
-static inline void pair_squares(
-    const int *rows, const int *which, int n, int n_pairs, const int *columns, int pitch,
-    int n_columns, int above, float *out)
+static inline int pair_survivors(
+    const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
+    const float *square, const float *need, float room, float per_unit, float slack, int *number,
+    float *kept)
 {
-    CHOSEN(pair_squares)(rows, which, n, n_pairs, columns, pitch, n_columns, above, out);
+    return CHOSEN(pair_survivors)(
+        rows, n, n_pairs, columns, pitch, n_columns, above, square, need, room, per_unit, slack,
+        number, kept);
 }
 
 #undef WIDTH
@@ -156,8 +160,11 @@ static inline void pair_squares(
 TARGET INLINE void NAME(add_columns)(
     const int *rows, int stride, int n_pairs, const int *columns, int pitch, real *total)
 {
-    whole sum[TOGETHER][2] = {{{0}}};
-    for (int d = 0; d < n_pairs; d++) {
+    whole sum[TOGETHER][2];
+    for (int c = 0; c < TOGETHER; c++)  // without a zero to add to: most sums are of few pairs
+        for (int v = 0; v < 2; v++)
+            sum[c][v] = ADD_PAIRS((whole){0}, ((const whole *)rows)[v], (whole){0} + columns[c]);
+    for (int d = 1; d < n_pairs; d++) {
         const whole *row = (const whole *)(rows + (long long)d * stride);
         const int *column = columns + (long long)d * pitch;
         for (int c = 0; c < TOGETHER; c++)
@@ -199,11 +206,9 @@ TARGET static int NAME(lane_survivors)(
         unsigned stays[2];
         for (int v = 0; v < 2; v++)
             limit[v] = *(const real *)(most + i + v * WIDTH);
-        for (int j = 0; j < n_columns; j += CHECK) {
-            for (int c = j; c < j + CHECK; c += TOGETHER)
-                NAME(add_columns)(
-                    rows + i, stride, pairs_of(above + c + TOGETHER, n_pairs), columns + c, pitch,
-                    total);
+        for (int j = 0; j < n_columns; j += TOGETHER) {
+            NAME(add_columns)(
+                rows + i, stride, pairs_of(above + j + TOGETHER, n_pairs), columns + j, pitch, total);
             for (int v = 0; v < 2; v++)
                 stays[v] = at_most(total[v], limit[v]);
             if (!(stays[0] | stays[1]))
@@ -216,15 +221,17 @@ TARGET static int NAME(lane_survivors)(
     return held;
 }
 
-TARGET static void NAME(pair_squares)(
-    const int *rows, const int *which, int n, int n_pairs, const int *columns, int pitch,
-    int n_columns, int above, float *out)
+TARGET static int NAME(pair_survivors)(
+    const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
+    const float *square, const float *need, float room, float per_unit, float slack, int *number,
+    float *kept)
 {
+    int held = 0;
     for (int i = 0; i < n; i += N_ROWS) {
         const int *row[N_ROWS];
         real total[N_ROWS] = {{0}};
         for (int r = 0; r < N_ROWS; r++)
-            row[r] = rows + (long long)which[i + r < n ? i + r : n - 1] * n_pairs;
+            row[r] = rows + (long long)number[i + r < n ? i + r : n - 1] * n_pairs;
         for (int j = 0; j < n_columns; j += 2 * WIDTH) {
             int V = n_columns - j > WIDTH ? 2 : 1;
             int depth = pairs_of(above + j + V * WIDTH, n_pairs);
@@ -234,12 +241,17 @@ TARGET static void NAME(pair_squares)(
                 NAME(add_rows)(row, columns + j, pitch, depth, 1, total);
         }
         for (int r = 0; r < N_ROWS && i + r < n; r++) {
+            int at = number[i + r];
             float sum = 0;
             for (int v = 0; v < WIDTH; v++)
                 sum += total[r][v];
-            out[i + r] = sum;
+            sum += kept[i + r];
+            number[held] = at;
+            kept[held] = sum;
+            held += sum <= (room * square[at] - need[at]) * per_unit + slack;
         }
     }
+    return held;
 }
 
 #else
@@ -267,8 +279,8 @@ static int NAME(lane_survivors)(
 {
     for (int i = 0; i < n; i++) {
         float total = 0;
-        for (int j = 0; j < n_columns && total <= most[i]; j += CHECK)
-            total += NAME(square)(rows + i, stride, n_pairs, columns, pitch, j, CHECK, above);
+        for (int j = 0; j < n_columns && total <= most[i]; j += TOGETHER)
+            total += NAME(square)(rows + i, stride, n_pairs, columns, pitch, j, TOGETHER, above);
         number[held] = first + i;
         kept[held] = total;
         held += total <= most[i];
@@ -276,13 +288,21 @@ static int NAME(lane_survivors)(
     return held;
 }
 
-static void NAME(pair_squares)(
-    const int *rows, const int *which, int n, int n_pairs, const int *columns, int pitch,
-    int n_columns, int above, float *out)
+static int NAME(pair_survivors)(
+    const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
+    const float *square, const float *need, float room, float per_unit, float slack, int *number,
+    float *kept)
 {
-    for (int i = 0; i < n; i++)
-        out[i] = NAME(square)(
-            rows + (long long)which[i] * n_pairs, 1, n_pairs, columns, pitch, 0, n_columns, above);
+    int held = 0;
+    for (int i = 0; i < n; i++) {
+        int at = number[i];
+        float sum = kept[i] + NAME(square)(
+            rows + (long long)at * n_pairs, 1, n_pairs, columns, pitch, 0, n_columns, above);
+        number[held] = at;
+        kept[held] = sum;
+        held += sum <= (room * square[at] - need[at]) * per_unit + slack;
+    }
+    return held;
 }
 
 #endif

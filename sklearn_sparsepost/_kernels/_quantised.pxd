@@ -6,9 +6,10 @@ cdef extern from "_quantised.h" nogil:
         const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch,
         int n_columns, int above, const float *most, int first, int *number, float *kept, int held,
     )
-    void pair_squares(
-        const int *rows, const int *which, int n, int n_pairs, const int *columns, int pitch,
-        int n_columns, int above, float *out,
+    int pair_survivors(
+        const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
+        const float *square, const float *need, float room, float per_unit, float slack, int *number,
+        float *kept,
     )
     # Whether products of pairs are added by one instruction from now on, which needs a processor
     # that has it.

@@ -8,9 +8,6 @@
 #include "_prefetch.h"
 #include "_vectors.h"
 
-/* The most vectors of columns whose products with rows that share a load stay in registers. */
-#define MOST (VECTOR == 64 ? 2 : 3)
-
 /* Columns come in multiples of this. */
 #define STEP 8
 
@@ -20,14 +17,12 @@ __attribute__((noinline))
 #endif
 static void fetch_rows(const void *rows, const int *which, int n, int n_bytes)
 {
-    for (int r = 0; r < N_ROWS && r < n; r++)
+    for (int r = 0; r < ROWS_OF_TWO && r < n; r++)
         fetch_row((const char *)rows + (long long)which[r] * n_bytes, n_bytes);
 }
 
 #define EACH_TYPE "_squares.h"
 #include "_each_type.h"
-#undef MOST
-
 #undef STEP
 
 #else
@@ -55,19 +50,19 @@ INLINE void NAME(some_rows)(
     const REAL *const *row, const REAL *columns, int pitch, const REAL *offset, int depth, int V,
     int half, NAME(lanes) *total)
 {
-    NAME(lanes) sum[N_ROWS][MOST];
-    for (int r = 0; r < N_ROWS; r++)
+    NAME(lanes) sum[ROWS_OF_TWO][2];
+    for (int r = 0; r < ROWS_OF_TWO; r++)
         for (int v = 0; v < V; v++)
             sum[r][v] = -NAME(load)(offset + v * WIDTH, half);
     for (int d = 0; d < depth; d++) {
-        NAME(lanes) column[MOST];
+        NAME(lanes) column[2];
         for (int v = 0; v < V; v++)
             column[v] = NAME(load)(columns + (long long)d * pitch + v * WIDTH, half);
-        for (int r = 0; r < N_ROWS; r++)
+        for (int r = 0; r < ROWS_OF_TWO; r++)
             for (int v = 0; v < V; v++)
                 sum[r][v] += row[r][d] * column[v];
     }
-    for (int r = 0; r < N_ROWS; r++)
+    for (int r = 0; r < ROWS_OF_TWO; r++)
         for (int v = 0; v < V; v++)
             total[r] += sum[r][v] * sum[r][v];
 }
@@ -83,31 +78,29 @@ static void NAME(row_squares)(
     int n_columns, const REAL *offset, REAL *out)
 {
 #if defined(__GNUC__)
-    for (int i = 0; i < n; i += N_ROWS) {
+    for (int i = 0; i < n; i += ROWS_OF_TWO) {
         if (which)
-            fetch_rows(rows, which + i + N_ROWS, n - i - N_ROWS, n_features * sizeof(REAL));
-        const REAL *row[N_ROWS];
-        NAME(lanes) total[N_ROWS] = {{0}};
-        for (int r = 0; r < N_ROWS; r++) {
+            fetch_rows(rows, which + i + ROWS_OF_TWO, n - i - ROWS_OF_TWO, n_features * sizeof(REAL));
+        const REAL *row[ROWS_OF_TWO];
+        NAME(lanes) total[ROWS_OF_TWO] = {{0}};
+        for (int r = 0; r < ROWS_OF_TWO; r++) {
             int at = i + r < n ? i + r : n - 1;
             row[r] = rows + (long long)(which ? which[at] : at) * n_features;
         }
         for (int j = 0, used; j < n_columns; j += used) {
             int left = (n_columns - j) / WIDTH;
-            int V = left == MOST + 1 ? 2 : left < MOST ? left : MOST;
+            int V = left < 2 ? left : 2;
             used = V ? V * WIDTH : STEP;
             int depth = j + used < n_features ? j + used : n_features;
             const REAL *from = columns + j;
-            if (V == MOST)
-                NAME(some_rows)(row, from, pitch, offset + j, depth, MOST, 0, total);
-            else if (V == 2)
+            if (V == 2)
                 NAME(some_rows)(row, from, pitch, offset + j, depth, 2, 0, total);
             else if (V == 1)
                 NAME(some_rows)(row, from, pitch, offset + j, depth, 1, 0, total);
             else
                 NAME(some_rows)(row, from, pitch, offset + j, depth, 1, 1, total);
         }
-        for (int r = 0; r < N_ROWS && i + r < n; r++) {
+        for (int r = 0; r < ROWS_OF_TWO && i + r < n; r++) {
             REAL sum = 0;
             for (int v = 0; v < WIDTH; v++)
                 sum += total[r][v];

@@ -304,6 +304,13 @@ class _MatrixGaussian(Gaussian):
         return attributes["means"][component] + noise.T
 
 
+def _traces(packed, factors):
+    """The traces of matrices, whose upper triangles are packed, times precisions."""
+    out = np.empty(len(factors))
+    matrices.traces(packed, factors, out)
+    return out
+
+
 class FullGaussian(_MatrixGaussian):
     """Gaussians with full covariances, (mu, Lambda) ~ Normal-Wishart (Hughes & Sudderth 2016, B.1).
 
@@ -386,14 +393,21 @@ class FullGaussian(_MatrixGaussian):
     def _quadratic(self, stats, estimates):
         """Sum over data of (x - mu)^T E[Lambda] (x - mu), a component."""
         factors = estimates["precisions_cholesky"]
-        second = self._squares(stats)
+        quadratic = _traces(stats.value("second"), factors)
         if not self.assume_centered:
-            count, first = stats.value("count"), stats.value("first")
-            cross = first[:, :, None] * estimates["means"][:, None, :]
-            second -= cross + np.swapaxes(cross, 1, 2)
-            mean = estimates["means"]
-            second += count[:, None, None] * mean[:, :, None] * mean[:, None, :]
-        return np.einsum("kij,kij->k", second @ factors, factors, optimize=True)
+            white, other = (
+                np.einsum("ki,kij->kj", points, factors)
+                for points in (
+                    estimates["means"],
+                    stats.value("count")[:, None] * estimates["means"] - 2 * stats.value("first"),
+                )
+            )
+            quadratic += (white * other).sum(axis=1)
+        return quadratic
+
+    def _prior_trace(self, estimates):
+        scale = self.scale[np.triu_indices(self.n_features)]
+        return _traces(scale[None], estimates["precisions_cholesky"])
 
     def n_parameters(self, n_components):
         """Means, if they are free, and the upper triangles of covariances."""
