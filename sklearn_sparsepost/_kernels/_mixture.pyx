@@ -35,8 +35,8 @@ cdef extern from "_products.h" nogil:
         int pitch,
     )
 
-# Columns come in multiples of this, the STEP of `_squares.h` and the TOGETHER of `_quantised.h`; and
-# those that are looked at after a search's first ones, in multiples of this.
+# Columns come in multiples of this, of which `_squares.h` and `_quantised.h` take some together;
+# those that are looked at after a search's first ones, in multiples of the other.
 LANES = 8
 LATER_LANES = 16
 # Below every log weight, and above every sum of squares.

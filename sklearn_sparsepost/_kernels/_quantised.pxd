@@ -7,9 +7,9 @@ cdef extern from "_quantised.h" nogil:
         int n_columns, int above, const float *most, int first, int *number, float *kept, int held,
     )
     int pair_survivors(
-        const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
-        const float *square, const float *need, float room, float per_unit, float slack, int *number,
-        float *kept,
+        const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns,
+        int above, const float *square, const float *need, float room, float per_unit, float slack,
+        int *number, float *kept,
     )
     # Whether products of pairs are added by one instruction from now on, which needs a processor
     # that has it.

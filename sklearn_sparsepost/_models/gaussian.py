@@ -393,7 +393,7 @@ class FullGaussian(_MatrixGaussian):
     def _quadratic(self, stats, estimates):
         """Sum over data of (x - mu)^T E[Lambda] (x - mu), a component."""
         factors = estimates["precisions_cholesky"]
-        quadratic = _traces(stats.value("second"), factors)
+        quadratic = stats.factor * _traces(stats["second"], factors)
         if not self.assume_centered:
             white, other = (
                 np.einsum("ki,kij->kj", points, factors)
