@@ -321,43 +321,41 @@ def traces(
         Overwritten.
     """
     cdef int K = <int>factors.shape[0], D = <int>factors.shape[1], k, i, j, c
-    cdef double total, twice, a, b, d, e
     cdef const double *row
     cdef const double *left
     cdef const double *right
+    cdef double value
+    cdef double[::1] memory = np.empty(D)  # a column's share of half the trace
+    cdef double *half = &memory[0]
     with nogil:
         for k in range(K):
             row = &packed[k if packed.shape[0] > 1 else 0, 0]
-            total = 0
+            memset(half, 0, D * sizeof(double))
             for i in range(D):
                 left = &factors[k, i, 0]
-                twice = 0
-                j = i
-                while j + 4 <= D:  # four share each load; below diagonals there are zeros
+                for c in range(i, D):
+                    half[c] += 0.5 * row[0] * left[c] * left[c]
+                row += 1
+                j = i + 1
+                while j + 4 <= D:  # four share loads; below diagonals there are zeros
                     right = &factors[k, j, 0]
-                    a = b = d = e = 0
                     for c in range(j, D):
-                        a += left[c] * right[c]
-                        b += left[c] * right[D + c]
-                        d += left[c] * right[2 * D + c]
-                        e += left[c] * right[3 * D + c]
-                    twice += a * row[0] + b * row[1] + d * row[2] + e * row[3]
-                    if j == i:
-                        total -= a * row[0]
+                        half[c] += left[c] * (
+                            row[0] * right[c] + row[1] * right[D + c]
+                            + row[2] * right[2 * D + c] + row[3] * right[3 * D + c]
+                        )
                     row += 4
                     j += 4
                 while j < D:
                     right = &factors[k, j, 0]
-                    a = 0
                     for c in range(j, D):
-                        a += left[c] * right[c]
-                    twice += a * row[0]
-                    if j == i:
-                        total -= a * row[0]
+                        half[c] += left[c] * row[0] * right[c]
                     row += 1
                     j += 1
-                total += 2 * twice
-            out[k] = total
+            value = 0
+            for c in range(D):
+                value += half[c]
+            out[k] = 2 * value
 
 
 def turn_factors(

@@ -201,7 +201,7 @@ def best_weights(
                 let_go(&of, &b, g)
                 if b.held == 0:
                     break
-                bound_group(&of, &b, g, width, L)
+                bound_group(&of, &b, g, width)
                 n_bounds += <Py_ssize_t>b.held * width
                 for k in range(width):
                     n_more += b.n_survivors[k]

@@ -68,9 +68,10 @@ cdef struct Block:  # rows that are searched together
     int n_survivors[GROUP]
     int *survivor
     float *total
-    # Rows by the components that they began with: `pair` up to each component's `stop`.
+    # Rows by the components that they began with: `user` up to each component's `stop`.
     int *stop
-    int *pair
+    int *user
+    int *pair  # their number among pairs of a row and a component
     int *component
     # Scratch memory of the sort, by row as they come.
     int *unsorted
@@ -114,22 +115,49 @@ cdef inline void _sort(const float *key, int *value, int *spare, int n) noexcept
         memcpy(value, spare, n * sizeof(int))
 
 
-cdef inline void by_component(
-    const int *component, int n, int K, int *stop, int *order
+cdef inline void _begin_components(
+    const int *component, int n, int K, int *stop
 ) noexcept nogil:
-    """Numbers of pairs sorted by component, and where those of each component stop."""
+    """Where the pairs of each component begin, once they are sorted."""
     cdef int i, k, begin = 0, count
     for k in range(K):
         stop[k] = 0
     for i in range(n):
         stop[component[i]] += 1
-    for k in range(K):  # for now where they begin
+    for k in range(K):
         count = stop[k]
         stop[k] = begin
         begin += count
+
+
+cdef inline void by_component(
+    const int *component, int n, int K, int *stop, int *order
+) noexcept nogil:
+    """Numbers of pairs sorted by component, and where those of each component stop."""
+    cdef int i
+    _begin_components(component, n, K, stop)
     for i in range(n):
         order[stop[component[i]]] = i
         stop[component[i]] += 1
+
+
+cdef inline void rows_by_component(
+    const int *component, int n, int L, int K, int first, int *stop, int *row, int *order
+) noexcept nogil:
+    """The same of L pairs a row: the rows of the sorted pairs, numbered from `first`.
+
+    Their numbers are written to `order`, unless it is NULL.
+    """
+    cdef int i, j, at
+    _begin_components(component, n * L, K, stop)
+    for i in range(n):
+        for j in range(L):
+            at = stop[component[j]]
+            stop[component[j]] += 1
+            row[at] = first + i
+            if order != NULL:
+                order[at] = i * L + j
+        component += L
 
 
 cdef inline float _low(double weight) noexcept nogil:
@@ -160,6 +188,7 @@ cdef inline size_t lay_out(
     b.survivor = <int *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(int))
     b.total = <float *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(float))
     b.stop = <int *>take(memory, &used, K * sizeof(int))
+    b.user = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
     b.pair = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
     b.component = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
     b.unsorted = <int *>take(memory, &used, <size_t>size * n_pairs * sizeof(int))
@@ -181,20 +210,19 @@ cdef inline void weigh_first(
 ) noexcept nogil:
     """Weights of the components that the rows begin with, component by component."""
     cdef int D = <int>rows.shape[1], K = <int>constant.shape[0], W = <int>factors.shape[2]
-    cdef int L = <int>index.shape[1], i, k, count, slot, begin = 0
+    cdef int L = <int>index.shape[1], i, k, count, begin = 0
     cdef floating *squares = <floating *>b.squares
-    by_component(&index[b.first, 0], b.n * L, K, b.stop, b.pair)
+    cdef floating *found = &weight[b.first, 0]
+    rows_by_component(&index[b.first, 0], b.n, L, K, b.first, b.stop, b.user, b.pair)
     for k in range(K):
         count = b.stop[k] - begin
         if count:
-            for i in range(count):
-                b.where[i] = b.first + b.pair[begin + i] // L
             row_squares(
-                &rows[0, 0], b.where, count, D, &factors[k, 0, 0], W, W, &offset[k, 0], squares
+                &rows[0, 0], b.user + begin, count, D, &factors[k, 0, 0], W, W, &offset[k, 0],
+                squares,
             )
             for i in range(count):
-                slot = b.pair[begin + i]
-                weight[b.first + slot // L, slot % L] = constant[k] - 0.5 * squares[i]
+                found[b.pair[begin + i]] = constant[k] - 0.5 * squares[i]
         begin = b.stop[k]
 
 
@@ -241,7 +269,7 @@ cdef inline void sort_rows(
         for j in range(b.deep):
             for i in range(min(LINE, b.n - t)):
                 tile[j * TILE + i] = b.white[<Py_ssize_t>(t + i) * P + j]
-    by_component(b.component, b.n * L, of.K, b.stop, b.pair)
+    rows_by_component(b.component, b.n, L, of.K, 0, b.stop, b.user, NULL)
     b.held = b.n
 
 
@@ -252,14 +280,14 @@ cdef inline void let_go(const Bounds *of, Block *b, int g) noexcept nogil:
 
 
 cdef inline void bound_group(
-    const Bounds *of, Block *b, int g, int width, int L
+    const Bounds *of, Block *b, int g, int width
 ) noexcept nogil:
     """The rows that the first columns do not rule out, for each component of a group.
 
     Those that have the component already are left out, too.
     """
     cdef int t = -TILE, i, k, c, count
-    cdef int known[GROUP]  # where, among the pairs of rows and components, the next row is
+    cdef int known[GROUP]  # where, among the users, the next row is
     cdef float room, per_unit, slack
     cdef float *most = b.most
     cdef const float *square
@@ -282,8 +310,8 @@ cdef inline void bound_group(
                 most[i] = (room * square[i] - need[i]) * per_unit + slack
             for i in range(count, TILE):
                 most[i] = -1
-            while known[k] < b.stop[c] and b.pair[known[k]] // L < t + TILE:
-                most[b.pair[known[k]] // L - t] = -1
+            while known[k] < b.stop[c] and b.user[known[k]] < t + TILE:
+                most[b.user[known[k]] - t] = -1
                 known[k] += 1
             b.n_survivors[k] = lane_survivors(
                 b.feature + <Py_ssize_t>t * b.deep, TILE, count, of.n_pairs,
