@@ -60,7 +60,7 @@ cdef struct Block:  # rows that are searched together
     # By row, a tile's alike and tiles by rising L-th best weight.
     int *row  # its number
     float *square  # of units
-    float *need  # that weight so far, rounded down, over the room for squares and in their units
+    float *need  # what that weight so far, rounded down, takes of the room for squares, in units
     int *white
     int *feature  # the first pairs of `white`, transposed tile by tile
     float *least  # of the rows of a tile
