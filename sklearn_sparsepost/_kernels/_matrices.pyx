@@ -135,10 +135,11 @@ def scatter(
         for k in range(K):
             in_single = floating is float and single and ptr[k + 1] - ptr[k] >= D
             step = block * BLOCKS if in_single else block
-            memset(&second[k, 0], 0, second.shape[1] * sizeof(double))
+            if ptr[k] == ptr[k + 1]:
+                memset(&second[k, 0], 0, second.shape[1] * sizeof(double))
             if wants_first:
                 memset(&first[k, 0], 0, D * sizeof(double))
-            if not in_single:
+            if not in_single and ptr[k] < ptr[k + 1]:
                 memset(total, 0, pitch * pitch * sizeof(double))
             begin = ptr[k] - step
             while begin + step < ptr[k + 1]:
@@ -146,8 +147,8 @@ def scatter(
                 n = min(step, ptr[k + 1] - begin)
                 if in_single:
                     _add_in_single(
-                        rows, which, share, begin, n, ptr[K], D, pitch, block, wants_first, singles,
-                        own, &second[k, 0],
+                        rows, which, share, ptr[k], begin, n, ptr[K], D, pitch, block, wants_first,
+                        singles, own, &second[k, 0],
                     )
                 else:
                     _add_in_double(
@@ -157,18 +158,22 @@ def scatter(
                 if wants_first:
                     for j in range(D):
                         first[k, j] += own[j]
-            if not in_single:
-                _add_upper(total, D, pitch, &second[k, 0])
+            if not in_single and ptr[k] < ptr[k + 1]:
+                _put_upper(total, D, pitch, &second[k, 0], False)
 
 
-cdef inline void _add_upper(
-    const floating *square, int D, Py_ssize_t pitch, double *packed
+cdef inline void _put_upper(
+    const floating *square, int D, Py_ssize_t pitch, double *packed, bint added
 ) noexcept nogil:
-    """Add a square matrix's upper triangle to one that is packed."""
+    """Write a square matrix's upper triangle to one that is packed, or add it there."""
     cdef int i, j
     for i in range(D):
-        for j in range(i, D):
-            packed[j - i] += square[i * pitch + j]
+        if added:
+            for j in range(i, D):
+                packed[j - i] += square[i * pitch + j]
+        else:
+            for j in range(i, D):
+                packed[j - i] = square[i * pitch + j]
         packed += D - i
 
 
@@ -203,11 +208,13 @@ cdef inline void _add_in_double(
 
 
 cdef inline void _add_in_single(
-    const floating[:, ::1] rows, const int[::1] which, const double[::1] share, int begin, int n,
-    int end, int D, Py_ssize_t pitch, int block, bint wants_first, float *sums, double *own,
-    double *packed
+    const floating[:, ::1] rows, const int[::1] which, const double[::1] share, int start,
+    int begin, int n, int end, int D, Py_ssize_t pitch, int block, bint wants_first, float *sums,
+    double *own, double *packed
 ) noexcept nogil:
     """The same, but for the sum of products, which is of differences from a centre if there is one.
+
+    The first rows of a component, from `start`, overwrite what is in `packed`.
 
     sum w x x^T is that of x - c, and s c^T + c s^T - W c c^T with the sums s of w x and W of w.
     """
@@ -237,7 +244,7 @@ cdef inline void _add_in_single(
             for j in range(D):
                 scaled[i * pitch + j] = root * ((row[j] - centre[j]) if wants_first else row[j])
         add_products_f(scaled, min(block, n - first), <int>pitch, sums)
-    _add_upper(sums, D, pitch, packed)
+    _put_upper(sums, D, pitch, packed, begin > start)
     if wants_first:
         for i in range(D):
             one = own[i] - mass * centre[i]

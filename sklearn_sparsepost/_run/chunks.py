@@ -14,6 +14,7 @@ CHUNK_SIZE = 1 << 17
 # once; but enough of them that all workers have some.
 MOST_GROWTH, ENOUGH_CHUNKS = 4, 32
 # Values and rows a chunk of a dense matrix: its statistics should cost little beside its rows.
+# There are twice as many in single precision.
 DENSE_CHUNK_SIZE = 1 << 19
 DENSE_CHUNK_ROWS = 1 << 13
 # Runs of fewer entries than this are read entry by entry.
@@ -398,7 +399,8 @@ def unit_pointer(X, groups=None):
         share = int(X.indptr[-1]) // ENOUGH_CHUNKS
         return X.indptr, min(max(share, CHUNK_SIZE), MOST_GROWTH * CHUNK_SIZE)
     width = max(X.shape[1], DENSE_CHUNK_SIZE // DENSE_CHUNK_ROWS)
-    return (np.arange(X.shape[0] + 1) if groups is None else groups) * width, DENSE_CHUNK_SIZE
+    size = DENSE_CHUNK_SIZE * (2 if X.dtype == np.float32 else 1)
+    return (np.arange(X.shape[0] + 1) if groups is None else groups) * width, size
 
 
 def split_units(indptr, start, stop, size=CHUNK_SIZE):

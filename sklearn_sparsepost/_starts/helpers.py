@@ -7,6 +7,8 @@ import scipy.sparse as sp
 START_SIZE = 1 << 22
 # About this many bytes of scratch at a time in the passes over all documents.
 BLOCK_BYTES = 32 * 2**20
+# And where rows are numbered, which is less work than reading memory is.
+CACHED_BYTES = 2**19
 
 
 def canonical(X):
@@ -32,9 +34,9 @@ def row_of_entry(X):
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
-def row_blocks(n, bytes_a_row):
-    """Slices that cover range(n), each of about BLOCK_BYTES."""
-    size = max(1, BLOCK_BYTES // max(1, bytes_a_row))
+def row_blocks(n, bytes_a_row, n_bytes=BLOCK_BYTES):
+    """Slices that cover range(n), each of about so many bytes."""
+    size = max(1, n_bytes // max(1, bytes_a_row))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
@@ -52,9 +54,14 @@ def distinct_rows(rows, weight=None):
     order = np.argsort(last)
     same = last[order[1:]] == last[order[:-1]]
     tied = np.append(same, False) | np.append(False, same)
-    numbers = np.sort(order[tied])
-    order[tied] = numbers[_together(rows[held[numbers]])]
+    held_tied = np.sort(order[tied])
+    together, number = _together(rows[held[held_tied]])
+    order[tied] = held_tied[together]
     order = held[order]
+    # Of rows that are alike in the last feature those of one number are compared.
+    numbers = np.zeros(len(order), dtype=np.uint64)
+    numbers[tied] = number[together]
+    same &= numbers[1:] == numbers[:-1]
     pairs = np.flatnonzero(same)
     same[pairs] = (rows[order[pairs]] == rows[order[pairs + 1]]).all(axis=1)
     first = np.append(True, ~same)
@@ -62,15 +69,23 @@ def distinct_rows(rows, weight=None):
 
 
 def _together(rows):
-    """An order of rows that has equal ones together, by their last feature first."""
-    # A number of each row: 0 and -0 are equal, and the last digits of most values are 0.
-    bits = np.ascontiguousarray(rows + 0.0, dtype=np.float64).view(np.uint64)
-    turned = bits << np.uint64(24)
-    turned |= bits >> np.uint64(40)
-    factors = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64)
-    numbers = np.einsum("ij,j->i", turned, 2 * factors + 1)
+    """An order of rows that has equal ones together, by their last feature first; their numbers."""
+    numbers = _numbers(rows)
     order = np.lexsort((numbers, rows[:, -1]))
     alike = np.flatnonzero(numbers[order[1:]] == numbers[order[:-1]])
-    if (rows[order[alike]] == rows[order[alike + 1]]).all():
-        return order
-    return np.lexsort(rows.T)  # different rows have one number
+    if not (rows[order[alike]] == rows[order[alike + 1]]).all():
+        order = np.lexsort(rows.T)  # different rows have one number
+    return order, numbers
+
+
+def _numbers(rows):
+    """A number of each row, the same of equal ones."""
+    factors = 2 * np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) + 1
+    numbers = np.empty(len(rows), dtype=np.uint64)
+    for held in row_blocks(len(rows), 8 * rows.shape[1], CACHED_BYTES):
+        # 0 and -0 are equal, and the last digits of most values are 0.
+        bits = np.ascontiguousarray(rows[held] + 0.0, dtype=np.float64).view(np.uint64)
+        turned = bits << np.uint64(24)
+        turned |= bits >> np.uint64(40)
+        numbers[held] = np.einsum("ij,j->i", turned, factors)
+    return numbers
