@@ -86,6 +86,14 @@ def test_chunks_of_large_data_are_larger(n_stored, size):
     assert unit_pointer(Large())[1] == size
 
 
+def test_chunks_of_single_precision_have_twice_as_many_rows():
+    sizes = []
+    for dtype in (np.float64, np.float32):
+        indptr, size = unit_pointer(np.zeros((5, 3), dtype))
+        sizes.append(size / indptr[1])
+    assert sizes == [1 << 13, 1 << 14]
+
+
 def test_cut_batch_keeps_order_and_size(X):
     batch = deal_units(500, 2, np.random.default_rng(1))[0]
     chunks = cut_batch(X.indptr, batch, 300)
