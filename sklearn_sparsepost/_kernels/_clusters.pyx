@@ -318,7 +318,8 @@ cdef double _evidence(
 cdef double _matrix_evidence(const Gaussians *c, double count, double *matrix) noexcept nogil:
     """Of features that have a covariance matrix."""
     cdef int A = c.A, i, j, k
-    cdef double prior = A + 2, nu = prior + count - 1, spread = 0, log_det, scale, part = 1, factor
+    cdef double prior = A + 2, nu = prior + count - 1, spread = 0, log_det, scale, part = 1
+    cdef double factor, inverse
     cdef double *row
     cdef double *below
     for i in range(A):
@@ -334,8 +335,9 @@ cdef double _matrix_evidence(const Gaussians *c, double count, double *matrix) n
         if i % FACTORS == FACTORS - 1 or i == A - 1:
             log_det += log(part)
             part = 1
+        inverse = 1 / row[i]
         for j in range(i + 1, A):
-            factor = row[j] / row[i]
+            factor = row[j] * inverse
             below = matrix + j * A
             for k in range(j, A):
                 below[k] -= factor * row[k]
