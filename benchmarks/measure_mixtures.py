@@ -317,7 +317,7 @@ class _Turns:
         return np.median(turns, axis=1).tolist()
 
 
-def precisions(corpus, n_topics, method, *, n_samples, passes=84, level=4, threads=1):
+def precisions(corpus, n_topics, method, *, n_samples, passes=244, level=4, threads=1):
     """Seconds of passes in double and in single precision, of fits that take turns.
 
     A machine whose speed changes while it is measured changes both.
