@@ -167,9 +167,8 @@ def quantised(factors, offset, origin, stages):
     out = np.full((K, n_pairs, stages[-1], 2), -1, np.int16)
     scale, slack = np.empty(K, np.float32), np.empty((K, len(stages)), np.float32)
     stages = np.array(stages, np.int32)
-    size = np.zeros(K)
-    factors = factors.astype(np.float32)
-    kernels.quantise_factors(factors, offset, size, origin, stages, out, scale, slack)
+    order = np.arange(K, dtype=np.int32)
+    kernels.quantise_factors(factors, offset, order, origin, stages, out, scale, slack)
     return out, scale, slack
 
 

@@ -22,16 +22,19 @@ cdef extern from * nogil:
         e = (bits - 0x3f3504f3) >> 23; bits -= (int)((unsigned int)e << 23);
         memcpy(m, &bits, sizeof bits); return e;
     }
-    static inline long long sp_frexp(double x, double *m) {
-        long long bits, e; memcpy(&bits, &x, sizeof bits);
-        e = (bits - 0x3fe6a09e667f3bcdLL) >> 52; bits -= (long long)((unsigned long long)e << 52);
-        memcpy(m, &bits, sizeof bits); return e;
+    /* The exponent by way of a double's last bits: AVX2 converts no 64-bit integers. */
+    static inline double sp_frexp(double x, double *m) {
+        unsigned long long bits, e; double shifted; memcpy(&bits, &x, sizeof bits);
+        e = (bits - 0x3fe6a09e667f3bcdULL + (1024ULL << 52)) >> 52;
+        bits -= (e - 1024) << 52; memcpy(m, &bits, sizeof bits);
+        e |= 0x4330000000000000ULL; memcpy(&shifted, &e, sizeof e);
+        return shifted - (4503599627370496. + 1024.);
     }
     """
     float sp_pow2f(int n)
     double sp_pow2(int n)
     int sp_frexpf(float x, float *m)
-    long long sp_frexp(double x, double *m)
+    double sp_frexp(double x, double *m)
 
 
 # Every constant is cast: a bare literal would turn float32 arithmetic into double.
@@ -68,7 +71,7 @@ cdef inline floating log_pos(floating x) noexcept nogil:
             <float>(2. / 7) + q * <float>(2. / 9))))
         return e * <float>0.693359375 + (s + s + (s * q - e * <float>2.12194440e-4))
     else:
-        e = <double>sp_frexp(x, &m)
+        e = sp_frexp(x, &m)
         s = (m - one) / (m + one)
         q = s * s
         q = q * (2. / 3 + q * (2. / 5 + q * (2. / 7 + q * (2. / 9 + q * (2. / 11 + q * (

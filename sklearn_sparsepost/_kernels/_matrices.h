@@ -236,5 +236,61 @@ static void triangulate(lanes *matrix, int size, lanes *axes)
     }
 }
 
+/* ---------------------------------------------------------------- columns as lanes */
+
+/* Adds to `total`, of two vectors of columns, those of P times half of M P for R rows from i on.
+
+   packed: the upper triangle of M, (size, size), row after row; columns: those of the upper
+   triangular P, (rows, pitch), of which `end` are not 0. R is a constant wherever this is inlined. */
+INLINE void add_traces(
+    const double *packed, const double *columns, int size, int pitch, int i, int end, int R,
+    lanes *total)
+{
+    const double *entry[4];  // of M, by column
+    lanes sum[4][2];
+    for (int a = 0; a < R; a++) {
+        const long long at = i + a;
+        entry[a] = packed + at * size - at * (at + 1) / 2;
+        for (int v = 0; v < 2; v++) {
+            const lanes *own = (const lanes *)(columns + at * pitch) + v;
+            sum[a][v] = 0.5 * entry[a][at] * *own;
+        }
+        for (int b = a + 1; b < R; b++)
+            for (int v = 0; v < 2; v++)
+                sum[a][v] += entry[a][i + b] * ((const lanes *)(columns + (long long)(i + b) * pitch))[v];
+    }
+    for (int j = i + R; j < end; j++)
+        for (int v = 0; v < 2; v++) {
+            const lanes right = ((const lanes *)(columns + (long long)j * pitch))[v];
+            for (int a = 0; a < R; a++)
+                sum[a][v] += entry[a][j] * right;
+        }
+    for (int a = 0; a < R; a++)
+        for (int v = 0; v < 2; v++)
+            total[v] += ((const lanes *)(columns + (long long)(i + a) * pitch))[v] * sum[a][v];
+}
+
+/* The trace of M P P^T.
+
+   packed: the upper triangle of a symmetric M, row after row; factor: upper triangular P, with
+   zeros up to `pitch`, a multiple of 2 WIDTH. */
+static double trace_of_product(const double *packed, const double *factor, int size, int pitch)
+{
+    double trace = 0;
+    for (int c = 0; c < pitch; c += 2 * WIDTH) {
+        const int end = c + 2 * WIDTH < size ? c + 2 * WIDTH : size;
+        lanes total[2] = {alike(0), alike(0)};
+        int i = 0;
+        for (; i + 4 <= end; i += 4)
+            add_traces(packed, factor + c, size, pitch, i, end, 4, total);
+        for (; i < end; i++)
+            add_traces(packed, factor + c, size, pitch, i, end, 1, total);
+        total[0] += total[1];
+        for (int l = 0; l < WIDTH; l++)
+            trace += LANE(total[0], l);
+    }
+    return 2 * trace;
+}
+
 #undef BLOCK
 #undef LANE

@@ -10,7 +10,7 @@ in cache together, one by one by LAPACK.
 """
 from libc.math cimport sqrt
 from libc.stddef cimport size_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dtrmm
 from scipy.linalg.cython_lapack cimport dgeqlf, dpotrf, dtrtri
 
@@ -29,6 +29,7 @@ cdef extern from "_matrices.h" nogil:
     void invert_triangle(lanes *matrix, int size)
     void multiply_left(const double *left, const lanes *matrix, int size, lanes *out)
     void triangulate(lanes *matrix, int size, lanes *axes)
+    double trace_of_product(const double *packed, const double *factor, int size, int pitch)
 
 cdef extern from "_sums.h" nogil:
     int PITCH
@@ -327,42 +328,17 @@ def traces(
     out : ndarray of shape (K,)
         Overwritten.
     """
-    cdef int K = <int>factors.shape[0], D = <int>factors.shape[1], k, i, j, c
-    cdef const double *row
-    cdef const double *left
-    cdef const double *right
-    cdef double value
-    cdef double[::1] memory = np.empty(D)  # a column's share of half the trace
-    cdef double *half = &memory[0]
+    cdef int K = <int>factors.shape[0], D = <int>factors.shape[1], k, i
+    cdef int pitch = _rounded(D, 2 * matrices_together())
+    cdef double[::1] memory = np.zeros(D * pitch + LINE)
+    cdef double *factor = _aligned(&memory[0])
     with nogil:
         for k in range(K):
-            row = &packed[k if packed.shape[0] > 1 else 0, 0]
-            memset(half, 0, D * sizeof(double))
             for i in range(D):
-                left = &factors[k, i, 0]
-                for c in range(i, D):
-                    half[c] += 0.5 * row[0] * left[c] * left[c]
-                row += 1
-                j = i + 1
-                while j + 4 <= D:  # four share loads; below diagonals there are zeros
-                    right = &factors[k, j, 0]
-                    for c in range(j, D):
-                        half[c] += left[c] * (
-                            row[0] * right[c] + row[1] * right[D + c]
-                            + row[2] * right[2 * D + c] + row[3] * right[3 * D + c]
-                        )
-                    row += 4
-                    j += 4
-                while j < D:
-                    right = &factors[k, j, 0]
-                    for c in range(j, D):
-                        half[c] += left[c] * row[0] * right[c]
-                    row += 1
-                    j += 1
-            value = 0
-            for c in range(D):
-                value += half[c]
-            out[k] = 2 * value
+                memcpy(factor + i * pitch + i, &factors[k, i, i], (D - i) * sizeof(double))
+            out[k] = trace_of_product(
+                &packed[k if packed.shape[0] > 1 else 0, 0], factor, D, pitch
+            )
 
 
 def turn_factors(

@@ -44,6 +44,9 @@ cdef float NO_WEIGHT = -3e38, NO_BOUND = 3e38
 # Of smaller shares the logarithm does not matter.
 cdef double LEAST_SHARE = 1e-300
 
+cdef enum:
+    ROWS = 240  # whose products are made together, a multiple of how many share loads of columns
+
 
 def products(
     const floating[:, ::1] rows,  # IN
@@ -65,24 +68,31 @@ def products(
         Overwritten.
     """
     cdef int n = <int>rows.shape[0], D = <int>rows.shape[1], K = <int>columns.shape[1]
-    cdef int width = panel_width_f() if floating is float else panel_width_d(), k, d, j, count
-    cdef floating[:, ::1] panel = np.zeros((D + 1, width), np.asarray(rows).dtype)
+    cdef int width = panel_width_f() if floating is float else panel_width_d()
+    cdef int n_panels = (K + width - 1) // width, p, d, j, count, first, held
+    cdef floating[:, :, ::1] panel = np.zeros((n_panels, D + 1, width), np.asarray(rows).dtype)
     if n == 0:
         return
     with nogil:
-        k = -width
-        while k + width < K:
-            k += width
-            count = min(width, K - k)
-            for d in range(D):
-                for j in range(count):
-                    panel[d, j] = columns[d, k + j]
-            for j in range(count):
-                panel[D, j] = constant[k + j]
-            if floating is float:
-                row_products_f(&rows[0, 0], n, D, &panel[0, 0], count, &out[0, k], K)
-            else:
-                row_products_d(&rows[0, 0], n, D, &panel[0, 0], count, &out[0, k], K)
+        for p in range(n_panels):
+            for j in range(min(width, K - p * width)):
+                for d in range(D):
+                    panel[p, d, j] = columns[d, p * width + j]
+                panel[p, D, j] = constant[p * width + j]
+        first = -ROWS
+        while first + ROWS < n:  # so many stay in cache for all panels
+            first += ROWS
+            held = min(ROWS, n - first)
+            for p in range(n_panels):
+                count = min(width, K - p * width)
+                if floating is float:
+                    row_products_f(
+                        &rows[first, 0], held, D, &panel[p, 0, 0], count, &out[first, p * width], K
+                    )
+                else:
+                    row_products_d(
+                        &rows[first, 0], held, D, &panel[p, 0, 0], count, &out[first, p * width], K
+                    )
 
 
 def all_weights(
@@ -217,9 +227,9 @@ def best_weights(
 
 
 def quantise_factors(
-    const float[:, :, ::1] factors,  # IN
+    const floating[:, :, ::1] factors,  # IN
     const double[:, ::1] offset,  # IN
-    const double[::1] size,  # IN
+    const int[::1] order,  # IN
     float origin,  # IN
     const int[::1] stages,  # IN
     short[:, :, :, ::1] out,  # OUT
@@ -233,50 +243,54 @@ def quantise_factors(
 
     Parameters
     ----------
-    factors : ndarray of shape (K, D, D or more), float32
-        Upper triangular P_k.
-    offset : ndarray of shape (K, D)
-        The means times these; zeros if there is no `origin`.
-    size : ndarray of shape (K,)
-        How far projections of rows of length 1 are off by already, over `ROUNDING`.
+    factors : ndarray of shape (K, D, D or more)
+        Upper triangular P_k, as weights are computed from.
+    offset : ndarray of shape (K, D or more)
+        The means times these; not read if there is no `origin`.
+    order : ndarray of shape (n,), int32
+        Which of the components are wanted.
     origin : float
         What all rows have as a feature before the others, whose coefficients are the offsets over
         it; 0 for no such feature.
     stages : ndarray of shape (n_stages,), int32
         How many of the columns have been looked at after each stage: a multiple of `LANES`, and
         multiples of `LATER_LANES` more.
-    out : ndarray of shape (K, P, W, 2), int16
+    out : ndarray of shape (n, P, W, 2), int16
         Overwritten: in P pairs of features the W columns of each P_k, by feature and column.
-    scale : ndarray of shape (K,), float32
+    scale : ndarray of shape (n,), float32
         Overwritten by how many units 1 is.
-    slack : ndarray of shape (K, n_stages), float32
+    slack : ndarray of shape (n, n_stages), float32
         Overwritten by what is added to the squares that a row may have after each stage.
     """
-    cdef int K = <int>factors.shape[0], D = <int>factors.shape[1], above = origin > 0, k, d, j, s
-    cdef double largest, longest, v, whole, made, lost, rounding
-    cdef double[::1] length = np.empty(D), square = np.empty(D), error = np.empty(D)
+    cdef int n = <int>order.shape[0], D = <int>factors.shape[1], above = origin > 0
+    cdef int i, k, d, j, s
+    cdef double largest, longest, size, v, whole, made, lost, rounding
+    cdef double[::1] length = np.empty(D), own = np.empty(D), square = np.empty(D)
+    cdef double[::1] error = np.empty(D)
     out[...] = 0
     with nogil:
-        for k in range(K):
-            largest = longest = 0
+        for i in range(n):
+            k = order[i]
+            largest = longest = size = 0
             for j in range(D):
                 v = offset[k, j] / origin if above else 0
                 largest = max(largest, fabs(v))
                 length[j] = v * v
-                square[j] = error[j] = 0
+                own[j] = square[j] = error[j] = 0
             for d in range(D):
                 for j in range(d, D):
-                    v = factors[k, d, j]
+                    v = <float>factors[k, d, j]
                     largest = max(largest, fabs(v))
-                    length[j] += v * v
+                    own[j] += v * v
             for j in range(D):
-                longest = max(longest, length[j])
-            scale[k] = units(largest, sqrt(longest))
+                longest = max(longest, length[j] + own[j])
+                size = max(size, own[j])
+            scale[i] = units(largest, sqrt(longest))
             for d in range(-above, D):
                 for j in range(max(d, 0), D):
-                    v = scale[k] * (factors[k, d, j] if d >= 0 else -offset[k, j] / origin)
+                    v = scale[i] * (<float>factors[k, d, j] if d >= 0 else -offset[k, j] / origin)
                     whole = lrint(v)
-                    out[k, (above + d) // 2, j, (above + d) % 2] = <short>whole
+                    out[i, (above + d) // 2, j, (above + d) % 2] = <short>whole
                     square[j] += whole * whole
                     error[j] += (v - whole) * (v - whole)
             made = lost = 0
@@ -286,10 +300,10 @@ def quantise_factors(
                     made += square[j]
                     lost += error[j]
                     j += 1
-                # A row's numbers are off by half a unit.
+                # A row's numbers are off by half a unit, projections of weights by their rounding.
                 rounding = sqrt(made * (above + D)) / 2 + LONGEST * sqrt(lost)
-                rounding += LONGEST * ROUNDING * size[k] * scale[k] * sqrt(<double>j)
-                slack[k, s] = (1 + 1 / WIDER) * rounding * rounding
+                rounding += LONGEST * ROUNDING * sqrt(size) * scale[i] * sqrt(<double>j)
+                slack[i, s] = (1 + 1 / WIDER) * rounding * rounding
 
 
 def fused_sums(

@@ -95,11 +95,16 @@ cdef inline unsigned _digit(float key, int shift) noexcept nogil:
     return bits >> shift & 255
 
 
-cdef inline void _sort(const float *key, int *value, int *spare, int n) noexcept nogil:
-    """Sorts `value` by rising key[value], what is equal as it came."""
+cdef inline void _sort(
+    const float *key, int *value, int *spare, int n, int first
+) noexcept nogil:
+    """Sorts `value` by rising key[value], of which the last `first` bits are not looked at.
+
+    What is equal stays as it came.
+    """
     cdef int stop[256]
     cdef int i, shift, total, count
-    for shift in range(0, 32, 8):
+    for shift in range(first, 32, 8):
         memset(stop, 0, sizeof(stop))
         for i in range(n):
             stop[_digit(key[value[i]], shift)] += 1
@@ -248,10 +253,10 @@ cdef inline void sort_rows(
             &white[row, 0], D, of.origin, of.above, <short *>(b.unsorted + <Py_ssize_t>i * P), 2 * P
         )
         b.row[i] = i
-    _sort(b.key, b.row, b.spare, b.n)
+    _sort(b.key, b.row, b.spare, b.n, 0)
     for t in range((b.n + TILE - 1) // TILE):
         b.least[t] = b.key[b.row[t * TILE]]
-        _sort(b.near, b.row + t * TILE, b.spare, min(TILE, b.n - t * TILE))
+        _sort(b.near, b.row + t * TILE, b.spare, min(TILE, b.n - t * TILE), 16)  # by and large
     for i in range(b.n):
         row = b.row[i]
         memcpy(

@@ -47,6 +47,9 @@ INLINE void NAME(some_columns)(
 /* out[i, j] += sum, from 0, over n rows of row[i] row[j], for j >= i, and for some j < i, too.
 
    rows: (n, pitch), pitch a multiple of PITCH; out: (pitch, pitch). */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
 static void NAME(add_products)(const REAL *rows, int n, int pitch, REAL *out)
 {
     for (int i = 0; i < pitch; i += N_ROWS)

@@ -58,18 +58,18 @@ class GaussianSearch:
         scale = np.empty(n_components, np.float32)
         slack = np.empty((n_components, len(stages)), np.float32)
         marginal = constant[order]
+        offset = np.empty((n_components, 0))
+        if self._means is not None:
+            offset = np.einsum("ki,kij->kj", self._means, self.factors)
+        diagonal = np.einsum("kii->ki", self.factors[:, :, :n_features])
+        rest = diagonal[order, _n_guess(n_features) :]
+        marginal -= np.log(rest, dtype=np.float64).sum(axis=1)
 
         def quantise(held):
-            factors = self.factors[order[held], :, :n_features].astype(np.float64, copy=False)
-            offset = np.zeros(factors.shape[:2])
-            if self._means is not None:
-                offset = np.einsum("ki,kij->kj", self._means[order[held]], factors)
-            diagonal = np.einsum("kii->ki", factors)[:, _n_guess(n_features) :]
-            marginal[held] -= np.log(diagonal).sum(axis=1)
             kernels.quantise_factors(
-                factors.astype(np.float32),
+                self.factors,
                 offset,
-                np.sqrt(np.einsum("kij,kij->kj", factors, factors).max(axis=1)),
+                order[held],
                 origin,
                 stages,
                 white_factors[held],

@@ -317,11 +317,11 @@ def summarise(globals_, rows, index, resp, weight=None, n_components=None):
     observation = globals_.observation
     n_rows, level = index.shape
     K = len(globals_.log_weights) if n_components is None else n_components
+    share = as_csr(index, resp if weight is None else resp * weight[:, None], K)
     weight = np.ones(n_rows) if weight is None else weight
     base = observation.log_base(rows)
     entropy = np.empty(n_rows)
     kernels.entropies(resp, entropy)
-    share = as_csr(index, resp * weight[:, None], K)
     count = np.bincount(share.indices, share.data, minlength=K)
     scalars = {
         "n_samples": float(n_rows),
