@@ -214,12 +214,14 @@ def responsibilities(corpus, n_topics, method, *, n_samples, dtype, passes=5, th
     return {"distance": distance}
 
 
-def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, level=4, threads=1):
-    """Seconds of what a pass over all data consists of, and of what the precision of data decides.
+def parts_of_a_pass(corpus, n_topics, method, *, n_samples, passes=5, level=4, threads=1):
+    """Seconds of what a pass over all data consists of, in double and in single precision.
+
+    Each part is measured in both, one right after the other, of a machine whose speed changes.
 
     Parameters
     ----------
-    corpus, n_topics, method, n_samples, dtype, passes, threads
+    corpus, n_topics, method, n_samples, passes, threads
         As for :func:`mixture`.
     level : int, default=4
         L.
@@ -227,19 +229,43 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, lev
     Returns
     -------
     result : dict
-        Medians of seven: of turning rows to the principal axes, of the search for the largest
+        Medians of 15 by type: of turning rows to the principal axes, of the search for the largest
         weights, of weighing no more than L components a row, of statistics, and of new components.
     """
     assert (corpus, method, threads) == ("bsds500", "sparsepost", 1)
-    from sklearn_sparsepost import SparseMixture
-    from sklearn_sparsepost._models.mixture import as_csr
     from sklearn_sparsepost._run.threads import single_blas
 
-    X = corpora.patches("train", n_samples).astype(dtype)
+    X = corpora.patches("train", n_samples)
+    steps = {
+        dtype: _steps_of_a_pass(X.astype(dtype), n_topics, passes, level)
+        for dtype in ("float64", "float32")
+    }
+    seconds = {dtype: {name: [] for name in steps[dtype]} for dtype in steps}
+    with single_blas():
+        for _ in range(15):
+            for name in steps["float64"]:
+                for dtype in steps:
+                    begun = perf_counter()
+                    steps[dtype][name]()
+                    seconds[dtype][name].append(perf_counter() - begun)
+    return {
+        "seconds": {
+            dtype: {name: float(np.median(values)) for name, values in by_name.items()}
+            for dtype, by_name in seconds.items()
+        }
+    }
+
+
+def _steps_of_a_pass(X, n_topics, passes, level):
+    """The parts of a pass over data after some passes, by name, in chunks as fits have them."""
+    from sklearn_sparsepost import SparseMixture
+    from sklearn_sparsepost._models.mixture import as_csr
+
     options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
     mixture = SparseMixture(n_topics, sparsity_level=level, n_jobs=1, random_state=0, **options)
     mixture.fit(X)
-    state, rows = mixture._fit_state, [X[i : i + 8192] for i in range(0, len(X), 8192)]
+    state, length = mixture._fit_state, 65_536 // X.itemsize
+    rows = [X[i : i + length] for i in range(0, len(X), length)]
     model = mixture._model(X.dtype, n_topics, len(X))
     globals_ = model.globals_of(state)
     observation, table = globals_.observation, globals_.table
@@ -256,21 +282,13 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, dtype, passes=5, lev
     def each(function, *lists):
         return lambda: [function(*items) for items in zip(*lists, strict=True)]
 
-    steps = {
+    return {
         "axes": each(observation.prepare, rows),
         "search": each(lambda part, k: search(part, table, level, k), white, kept),
         "weights": each(lambda part, k: observation.best(part, alone, 0.0, level, k), white, kept),
         "statistics": each(observation.summarise, white, shares),
         "components": update,
     }
-    seconds = {name: [] for name in steps}
-    with single_blas():
-        for _ in range(7):
-            for name, step in steps.items():
-                begun = perf_counter()
-                step()
-                seconds[name].append(perf_counter() - begun)
-    return {"seconds": {name: float(np.median(values)) for name, values in seconds.items()}}
 
 
 class _Turns:

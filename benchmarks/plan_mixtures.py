@@ -26,9 +26,7 @@ def mixtures(quick=False):
             label = f"L=8, ml, {learning} {dtype}"
             options = {**maximum, "learning_method": learning}
             add("mixture", few, label, options=options, passes=40, **spec)
-    for dtype in ("float64", "float32"):
-        spec = {"n_samples": n_samples, "dtype": dtype}
-        add("mixture-parts", few, dtype, kind="parts of a pass", **spec)
+    add("mixture-parts", few, "turns", kind="parts of a pass", n_samples=n_samples)
     add("mixture-precisions", few, "turns", kind="precisions", n_samples=n_samples)
     add("mixture-single", few, "sums", kind="single sums", n_samples=n_samples)
     spec = {"n_samples": n_samples, "dtype": "float64"}

@@ -139,11 +139,12 @@ def _precisions(runs):
 
 def _parts(runs):
     """What a pass consists of in either precision."""
-    found = {}
-    for key, result in runs.items():
-        if key.startswith("mixture-parts/") and "seconds" in result:
-            found[key.rpartition("/")[2]] = result["seconds"]
-    if len(found) < 2:
+    found = [
+        result["seconds"]
+        for key, result in runs.items()
+        if key.startswith("mixture-parts/") and "seconds" in result
+    ]
+    if not found:
         return []
     names = {
         "axes": "turning rows",
@@ -152,7 +153,7 @@ def _parts(runs):
         "statistics": "statistics",
         "components": "new components",
     }
-    double, single = found["float64"], found["float32"]
+    double, single = found[0]["float64"], found[0]["float32"]
     whole = [sum(seconds.values()) - seconds["weights"] for seconds in (double, single)]
     parts = [(label, double[name], single[name]) for name, label in names.items()]
     parts.append(("all", *whole))

@@ -139,9 +139,9 @@ COMPARED = {
             / sum(value(f"mixture-start/{d}/agglomerative {seed}", "seconds") for seed in range(5))
             for d in REAL) < 1 / 20""",
     "most of a pass of mixtures in single precision is the search but for the weights": """
-        value(f"{PARTS}/float32", "seconds", "search")
-        - value(f"{PARTS}/float32", "seconds", "weights")
-        > sum(value(f"{PARTS}/float32", "seconds", part)
+        value(f"{PARTS}/turns", "seconds", "float32", "search")
+        - value(f"{PARTS}/turns", "seconds", "float32", "weights")
+        > sum(value(f"{PARTS}/turns", "seconds", "float32", part)
               for part in ("axes", "weights", "statistics", "components"))""",
     "a pass of mixtures takes less time in single precision": """
         each("mixture threads, float64/bsds500-200/1")
