@@ -83,6 +83,14 @@ class Results:
         """The standard deviation of the score over seeds."""
         return float(self.seeds(key).std(ddof=1))
 
+    def start_share(self, key):
+        """The part of ten passes' time that finding the start takes, over seeds."""
+        start, whole = (
+            sum(self.value(f"{key} {seed}", name) for seed in range(5))
+            for name in ("start_seconds", "seconds")
+        )
+        return start / whole
+
     def gains(self, name):
         """By how much Pitman-Yor topics of a corpus are better than LDA's, by seeds."""
         lda, other = power_law_seeds(self._record)[name]
@@ -159,10 +167,8 @@ def measured(text, results):
         If a key is not among the results.
     """
     expression, _, form = text.rpartition("|")
-    names = ("score", "best", "best_at", "seconds", "time_to", "each", "speed", "start", "mean")
-    names = {
-        name: getattr(results, name)
-        for name in (*names, "spread", "deviation", "gain", "gigabytes", "value", "ratio")
-    }
+    names = ("score", "best", "best_at", "seconds", "time_to", "each", "speed", "start")
+    names += ("start_share", "mean", "spread", "deviation", "gain", "gigabytes", "value", "ratio")
+    names = {name: getattr(results, name) for name in names}
     value = eval(expression, {"__builtins__": {"max": max, "min": min}}, names)
     return format(value, form.strip())
