@@ -46,7 +46,8 @@ INLINE void NAME(some_columns)(
 
 /* out[i, j] += sum, from 0, over n rows of row[i] row[j], for j >= i, and for some j < i, too.
 
-   rows: (n, pitch), pitch a multiple of PITCH; out: (pitch, pitch). */
+   rows: (n, pitch), pitch a multiple of PITCH; out: (pitch, pitch). Apart from its callers, which
+   would leave its loops too few registers. */
 #if defined(__GNUC__)
 __attribute__((noinline))
 #endif
