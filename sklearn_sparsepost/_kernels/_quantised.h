@@ -68,6 +68,33 @@ INLINE int append(unsigned bits, int first, real value, int *number, float *kept
 #endif
 }
 
+/* Of each row the sum of its lanes. */
+INLINE void add_lanes(const real *total, float *sum)
+{
+#if defined(__AVX2__)
+    __m256 half[N_ROWS];
+    for (int r = 0; r < N_ROWS; r++)
+#if defined(__AVX512BW__)
+        half[r] = _mm256_add_ps(
+            _mm512_castps512_ps256((__m512)total[r]), _mm512_extractf32x8_ps((__m512)total[r], 1));
+#else
+        half[r] = (__m256)total[r];
+#endif
+    for (int r = 0; r < N_ROWS; r += 4) {
+        __m256 four = _mm256_hadd_ps(
+            _mm256_hadd_ps(half[r], half[r + 1]), _mm256_hadd_ps(half[r + 2], half[r + 3]));
+        _mm_storeu_ps(
+            sum + r, _mm_add_ps(_mm256_castps256_ps128(four), _mm256_extractf128_ps(four, 1)));
+    }
+#else
+    for (int r = 0; r < N_ROWS; r++) {
+        sum[r] = 0;
+        for (int i = 0; i < WIDTH; i++)
+            sum[r] += total[r][i];
+    }
+#endif
+}
+
 #if defined(__AVX512BW__)
 #define FUSED __attribute__((target("avx512vnni")))
 FUSED INLINE whole multiply_add_fused(whole sum, whole row, whole column)
@@ -229,7 +256,10 @@ TARGET static int NAME(pair_survivors)(
     int held = 0;
     for (int i = 0; i < n; i += N_ROWS) {
         const int *row[N_ROWS];
-        real total[N_ROWS] = {{0}};
+        real total[N_ROWS];
+        float sum[N_ROWS];
+        for (int r = 0; r < N_ROWS; r++)
+            total[r] = (real){0};
         for (int r = 0; r < N_ROWS; r++)
             row[r] = rows + (long long)number[i + r < n ? i + r : n - 1] * n_pairs;
         for (int j = 0; j < n_columns; j += 2 * WIDTH) {
@@ -240,15 +270,12 @@ TARGET static int NAME(pair_survivors)(
             else
                 NAME(add_rows)(row, columns + j, pitch, depth, 1, total);
         }
+        add_lanes(total, sum);
         for (int r = 0; r < N_ROWS && i + r < n; r++) {
             int at = number[i + r];
-            float sum = 0;
-            for (int v = 0; v < WIDTH; v++)
-                sum += total[r][v];
-            sum += kept[i + r];
             number[held] = at;
-            kept[held] = sum;
-            held += sum <= (room * square[at] - need[at]) * per_unit + slack;
+            kept[held] = sum[r] += kept[i + r];
+            held += sum[r] <= (room * square[at] - need[at]) * per_unit + slack;
         }
     }
     return held;

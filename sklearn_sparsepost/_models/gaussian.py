@@ -13,6 +13,7 @@ from sklearn_sparsepost._models.coordinates import Moved, Whitened
 from sklearn_sparsepost._models.gaussian_search import LEAST_SHARE, GaussianSearch, padded
 from sklearn_sparsepost._models.observation import Observation
 from sklearn_sparsepost._models.student import student_density, student_terms
+from sklearn_sparsepost._run.memory import recycled_briefly
 from sklearn_sparsepost._run.threads import map_slices
 
 LOG_2PI = np.log(2 * np.pi)
@@ -264,9 +265,13 @@ class _MatrixGaussian(Gaussian):
 
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
-        factors = np.array(covariances, order="C")
-        found = map_slices(lambda held: matrices.invert_factors(factors[held]), len(factors))
-        if not all(found):
+        factors = recycled_briefly(covariances.shape, np.float64)
+
+        def inverted(held):
+            factors[held] = covariances[held]
+            return matrices.invert_factors(factors[held])
+
+        if not all(map_slices(inverted, len(factors))):
             raise self._singular("covariances that are not positive definite")
         return factors
 
@@ -341,8 +346,8 @@ class FullGaussian(_MatrixGaussian):
     def _squares(self, stats):
         """The sums of x x^T as matrices."""
         packed = stats.value("second")
-        out = np.empty((len(packed), self.n_features, self.n_features))
-        matrices.fill_squares(packed, out)
+        out = recycled_briefly((len(packed), self.n_features, self.n_features), np.float64)
+        map_slices(lambda held: matrices.fill_squares(packed[held], out[held]), len(packed))
         return out
 
     def summarise(self, rows, resp):

@@ -204,9 +204,11 @@ class Corpus:
     def _made(self, step, globals_, key, chunks, starts):
         """Results of :meth:`map`, whatever errors are raised."""
         n_workers, n_threads = share_cores(self.n_jobs, len(chunks), self.threaded)
+        # BLAS is held here, too, or it would be let go and caught again between chunks.
         if n_workers <= 1:
-            for chunk in self._read(chunks, starts):
-                yield _on_worker(step, chunk, globals_, key, n_threads)
+            with single_blas():
+                for chunk in self._read(chunks, starts):
+                    yield _on_worker(step, chunk, globals_, key, n_threads)
             return
         backend = get_active_backend(prefer="threads")[0]
         streams = getattr(backend, "supports_return_generator", False)
@@ -224,7 +226,6 @@ class Corpus:
                 yield from in_order(backend.client, _step_on, tasks, globals_, read, ahead)
             return
         n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
-        # BLAS is held here, too, or it would be let go and caught again between chunks.
         with (
             single_blas(),
             Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel,

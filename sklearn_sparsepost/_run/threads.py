@@ -4,7 +4,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 
 from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -37,7 +37,16 @@ def most_threads():
     """Threads that this process may use: OMP_NUM_THREADS, or one a core; one if it was forked."""
     if _Process.forked:
         return 1
-    return max_threads() if os.environ.get("OMP_NUM_THREADS") else min(max_threads(), cpu_count())
+    if os.environ.get("OMP_NUM_THREADS"):
+        return max_threads()
+    held = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return min(max_threads(), _n_cores(frozenset(held), os.environ.get("LOKY_MAX_CPU_COUNT")))
+
+
+@lru_cache(maxsize=1)
+def _n_cores(affinity, limit):
+    """Cores that joblib counts, which reads files to do so, until what is given changes."""
+    return cpu_count()
 
 
 def local_threads(n_jobs=None):
