@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from sklearn_sparsepost._kernels import _clusters as kernels
+from sklearn_sparsepost._kernels import clusters as kernels
 
 DOUBT = 1e-3
 NAMES = ("count", "means", "second", "further", "value")

@@ -56,7 +56,7 @@ def evidence_of(clusters):
 
 def moments_of(X, labels, weight, n_clusters, shape):
     """Moments of clusters in coordinates in which these have variance 1."""
-    rows = agglomerative._Rows(X, weight)
+    rows = agglomerative._Rows(X, weight, shape == "full")
     found = agglomerative._Moments(rows, labels, n_clusters, shape)
     return found.of(labels, n_clusters)
 
@@ -211,7 +211,9 @@ def test_the_nearest_centre_at_every_scale(dtype, monkeypatch):
     for scale, data in cases:
         exact = ((data[:, None] - data[:40]) ** 2).sum(axis=2)
         data = (scale * data).astype(dtype)
-        found = exact[np.arange(len(data)), agglomerative._Rows(data, None).nearest(data[:40])]
+        found = exact[
+            np.arange(len(data)), agglomerative._Rows(data, None, True).nearest(data[:40])
+        ]
         np.testing.assert_array_less(found, 1.001 * exact.min(axis=1) + 1e-9)
 
 
@@ -263,14 +265,15 @@ def test_rows_go_to_the_nearest_means_if_the_evidence_gains(n_rows, monkeypatch)
     labels = np.repeat(np.arange(3), 200)
     X = 8 * np.eye(3)[labels] + rng.normal(size=(600, 3))  # as narrow, and groups of centres
     mixed = np.where(rng.random(600) < 0.1, rng.integers(3, size=600), labels)
-    moments = agglomerative._Moments(agglomerative._Rows(X, None), mixed, 3, "full")
-    found = agglomerative._closer(mixed, moments, rng)
+    moments = agglomerative._Moments(agglomerative._Rows(X, None, True), mixed, 3, "full")
+    found = agglomerative._closer(mixed, moments.evidence(mixed), moments, rng)
     assert adjusted_rand_score(labels, found) == 1 > adjusted_rand_score(labels, mixed)
     # Two groups around one mean: distances would tell halves of both apart.
     labels = np.repeat([0, 1], 300)
     X = rng.normal(size=(600, 3)) * np.where(labels, 10, 0.1)[:, None]
-    moments = agglomerative._Moments(agglomerative._Rows(X, None), labels, 2, "full")
-    np.testing.assert_array_equal(agglomerative._closer(labels, moments, rng), labels)
+    moments = agglomerative._Moments(agglomerative._Rows(X, None, True), labels, 2, "full")
+    found = agglomerative._closer(labels, moments.evidence(labels), moments, rng)
+    np.testing.assert_array_equal(found, labels)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -35,6 +35,7 @@ def _choose():
 # In the order of HOT.
 (
     vector_unit,
+    clusters,
     gibbs_lda,
     logits,
     matrices,
@@ -46,6 +47,7 @@ def _choose():
 ) = _choose()
 
 __all__ = [
+    "clusters",
     "gibbs_lda",
     "logits",
     "matrices",

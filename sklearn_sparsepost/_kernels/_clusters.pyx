@@ -7,7 +7,6 @@
 """
 from libc.math cimport log, rint
 from libc.stdlib cimport qsort
-from scipy.linalg.cython_blas cimport sgemm
 
 from sklearn_sparsepost._kernels._math cimport gammaln
 from sklearn_sparsepost._kernels._scratch cimport take
@@ -15,8 +14,16 @@ from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
 
+cdef extern from "_products.h" nogil:
+    int panel_width_f()
+    void row_products_f(
+        const float *rows, int n, int n_features, const float *panel, int n_columns, float *out,
+        int pitch,
+    )
+
 cdef enum:
-    TILE = 512  # rows whose products with all centres stay in cache
+    TILE = 512  # rows whose squares stay in cache
+    COMPARED = 480  # rows whose products with all centres do: some panels of any width
     FACTORS = 8  # so many multiplied have one logarithm: each may be 1e38
 
 # Below it squares in single precision lose digits, and sums of many of them.
@@ -65,22 +72,27 @@ def nearest_centres(
         Overwritten; the first of equals.
     """
     cdef int n = <int>single.shape[0], D = <int>single.shape[1], K = <int>table.shape[0]
-    cdef int first, i, count, tile = TILE
-    cdef float one = 1, zero = 0, room
-    cdef char *transposed = "T"
-    cdef char *plain = "N"
-    cdef float[:, ::1] product = np.empty((K, TILE), np.float32)
-    cdef float[::1] least = np.empty(TILE, np.float32)
-    cdef int[::1] which = np.empty(TILE, np.int32)
+    cdef int first, i, d, begin, held, count, width = panel_width_f()
+    cdef float room
+    cdef float[:, ::1] product = np.empty((K, COMPARED), np.float32)
+    cdef float[:, ::1] panel = np.zeros((D + 1, width), np.float32)  # nothing is added to products
+    cdef float[::1] least = np.empty(COMPARED, np.float32)
+    cdef int[::1] which = np.empty(COMPARED, np.int32)
     with nogil:
-        first = -TILE
-        while first + TILE < n:
-            first += TILE
-            count = min(TILE, n - first)
-            sgemm(
-                transposed, plain, &count, &K, &D, &one, <float *>&single[first, 0], &D,
-                <float *>&table[0, 0], &D, &zero, &product[0, 0], &tile,
-            )
+        first = -COMPARED
+        while first + COMPARED < n:
+            first += COMPARED
+            count = min(COMPARED, n - first)
+            begin = -width
+            while begin + width < count:  # rows are the columns, so that centres share their loads
+                begin += width
+                held = min(width, count - begin)
+                for i in range(held):
+                    for d in range(D):
+                        panel[d, i] = single[first + begin + i, d]
+                row_products_f(
+                    &table[0, 0], K, D, &panel[0, 0], held, &product[0, begin], COMPARED
+                )
             _least_of_columns(&product[0, 0], &constant[0], count, K, &least[0], &which[0])
             for i in range(count):
                 room = doubt * square[first + i] + LEAST_SQUARE
@@ -105,7 +117,7 @@ cdef void _least_of_columns(
         least[i] = row[i]
         which[i] = 0
     for k in range(1, K):
-        row = product + <Py_ssize_t>k * TILE
+        row = product + <Py_ssize_t>k * COMPARED
         for i in range(count):
             value = row[i] + constant[k]
             row[i] = value
@@ -121,7 +133,7 @@ cdef int _nearest_of_few(
     cdef int k, d, found = -1
     cdef double least = 0, distance, gap
     for k in range(K):
-        if value[<Py_ssize_t>k * TILE] > most:
+        if value[<Py_ssize_t>k * COMPARED] > most:
             continue
         distance = 0
         for d in range(D):

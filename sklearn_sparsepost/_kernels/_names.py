@@ -4,6 +4,7 @@
 """
 
 HOT = (
+    "_clusters",
     "_gibbs_lda",
     "_logits",
     "_matrices",
@@ -14,9 +15,8 @@ HOT = (
     "_topic_words",
 )
 # Of these, those that -O2 with vectors makes a few per cent slower than -O3.
-UNROLLED = ("_matrices", "_mixture")
+UNROLLED = ("_clusters", "_matrices", "_mixture")
 PLAIN = (
-    "_clusters",
     "_cpu",
     "_first_draws",
     "_left_to_right",
@@ -32,7 +32,6 @@ PLAIN = (
 )
 # Of these, those with loops over numbers.
 ARITHMETIC = (
-    "_clusters",
     "_first_draws",
     "_left_to_right",
     "_logit_documents",

@@ -5,17 +5,17 @@ from copy import copy
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
-from sklearn_sparsepost._kernels import _clusters as kernels
-from sklearn_sparsepost._kernels import matrices
+from sklearn_sparsepost._kernels import clusters as kernels
+from sklearn_sparsepost._kernels import matrices, mixture
 from sklearn_sparsepost._run.threads import single_blas
 
 # How many clusters there are at first for each that is wanted, and the neighbours of each that it
 # may be merged with.
 SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
 # Steps of k-means from the clusters: fewer may gain evidence of data that they do no good.
-MEAN_STEPS = 5
+MEAN_STEPS = 3
 # So many rows a cluster are enough to see whether they gain.
-MEAN_ROWS = 100
+MEAN_ROWS = 50
 # Axes in which covariances are compared, the largest first; in the others variances are.
 MOST_AXES = 24
 # Values are equal within this part of the largest: sums have an order.
@@ -35,7 +35,7 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     Four times as many rows as clusters are drawn, half uniformly and half by k-means++ [1]_: the
     former are where the data are dense, the latter see to it that no group is missed. The nearest
     rows of each are a small cluster; those two, of neighbours, are merged whose union gains most
-    evidence [2]_, until as many are left as are wanted. Five steps of k-means follow, of a hundred
+    evidence [2]_, until as many are left as are wanted. Three steps of k-means follow, of fifty
     rows a cluster and then of all, where the evidence of all gains by them, as it does of
     embeddings. The evidence of a cluster of n rows with scatter matrix S is that of a Gaussian
     whose mean has a flat prior, and its precision a Wishart prior of :math:`\nu` degrees of freedom
@@ -80,15 +80,15 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     of_rows, of_distinct = weight
     n_small = min(SMALL_CLUSTERS * n_clusters, len(distinct))
     with single_blas():
-        rows = _Rows(rows, of_rows)
+        rows = _Rows(rows, of_rows, covariance_type in ("full", "tied"))
         labels = rows.nearest(_centres(distinct, of_distinct, n_small, rng))
         moments = _Moments(rows, labels, n_small, covariance_type)
         clusters = _Clusters(*moments.of(labels, n_small))
         labels = clusters.merged(n_clusters)[labels]
-        return _closer(labels, moments, rng)
+        return _closer(labels, clusters.total(), moments, rng)
 
 
-def _closer(labels, moments, rng):
+def _closer(labels, evidence, moments, rng):
     """Labels after some steps of k-means, if evidence gains by the first and by all of them.
 
     Where there are many rows, all steps but a last one are of some of them.
@@ -98,14 +98,14 @@ def _closer(labels, moments, rng):
         held = np.sort(rng.choice(len(labels), n_rows, replace=False))
         part = moments.of_rows(held)
         closer = part.rows.numbered(labels[held])
-    before = part.evidence(closer)
+    before = evidence if part is moments else part.evidence(closer)
     for step in range(MEAN_STEPS):
         closer = _by_means(part.rows, part.rows, closer)
         if step == 0 and not _more(part.evidence(closer), before):
             return labels
     if part is not moments:
-        closer, before = _by_means(moments.rows, part.rows, closer), moments.evidence(labels)
-    return closer if _more(moments.evidence(closer), before) else labels
+        closer = _by_means(moments.rows, part.rows, closer)
+    return closer if _more(moments.evidence(closer), evidence) else labels
 
 
 def _more(found, before):
@@ -151,32 +151,40 @@ def _scale(most):
 
 
 class _Rows:
-    """Rows, and their differences from their mean in single precision, scaled.
+    """Rows, their differences from their mean in single precision, scaled, and sums of these.
 
     Parameters
     ----------
     rows, weight
         Rows, and what they count, None for once each.
+    matrix : bool
+        Whether `spread` is the sums of the differences' products, or of their squares alone.
     """
 
-    def __init__(self, rows, weight):
+    def __init__(self, rows, weight, matrix):
         self.rows = np.ascontiguousarray(rows)
         self.weight = np.empty(0) if weight is None else np.ascontiguousarray(weight, dtype=float)
-        share = np.ones(len(rows)) if weight is None else weight
+        share = self.weight if len(self.weight) else np.ones(len(rows))
         self.total = share.sum()
         sums, most = np.zeros(rows.shape[1]), 0.0
-        for held in self._blocks():
+        for held in self.blocks():
             part = rows[held]
             sums += share[held] @ part
             most = max(most, part.max(), -part.min())
         self.around = sums / self.total
         self.scale = _scale(most)  # no square is above the number of features then
         self.single = np.empty(rows.shape, dtype=np.float32)
+        spread = 0.0
         for held, gap in self.gaps():
             np.multiply(gap, self.scale, out=self.single[held], casting="same_kind")
+            if matrix:
+                spread = spread + _products(gap, [0, len(gap)], np.arange(len(gap)), share[held])
+            else:
+                spread = spread + share[held] @ gap**2
+        self.spread = _squares(spread)[0] if matrix else spread
         self.square = np.einsum("ij,ij->i", self.single, self.single)
 
-    def _blocks(self):
+    def blocks(self):
         """Slices of rows that stay in cache."""
         step = max(1, BLOCK_BYTES // (8 * self.rows.shape[1]))
         for first in range(0, len(self.rows), step):
@@ -185,7 +193,7 @@ class _Rows:
     def gaps(self):
         """Slices, and the differences of their rows from the mean: an array until the next."""
         out = None
-        for held in self._blocks():
+        for held in self.blocks():
             out = np.empty(self.rows[held].shape) if out is None else out
             yield held, np.subtract(self.rows[held], self.around, out=out[: held.stop - held.start])
 
@@ -250,28 +258,24 @@ class _Moments:
     def __init__(self, rows, labels, n_clusters, covariance_type):
         self.rows, self.shape = rows, covariance_type
         count, means = rows.count(labels, n_clusters), rows.means(labels, n_clusters)
-        n_features = means.shape[1]
-        self.n_axes = min(n_features, MOST_AXES) if covariance_type in ("full", "tied") else 0
-        spread = np.zeros((n_features, n_features) if self.n_axes else n_features)
-        weight = rows.weight[:, None] if len(rows.weight) else None
-        for held, gap in rows.gaps():
-            if self.n_axes:
-                spread += (gap if weight is None else gap * weight[held]).T @ gap
-            else:
-                spread += (gap**2 if weight is None else gap**2 * weight[held]).sum(axis=0)
+        spread = rows.spread
+        self.n_axes = min(len(spread), MOST_AXES) if spread.ndim > 1 else 0
         self.coordinates = np.empty(rows.rows.shape)
         if self.n_axes:
             inside = spread - (means.T * count) @ means
             axes = np.sqrt(rows.total) * _discriminant_axes(spread, inside + spread / rows.total)
-            for held, gap in rows.gaps():
-                np.matmul(gap, axes, out=self.coordinates[held])
+            axes, shift = np.ascontiguousarray(axes), -(rows.around @ axes)
+            for held in rows.blocks():
+                part = rows.rows[held].astype(np.float64, copy=False)
+                mixture.products(part, axes, shift, self.coordinates[held])
         else:
             variances = np.maximum(spread - count @ means**2, 0) + spread / rows.total
             if covariance_type == "spherical":
                 variances = variances.mean(keepdims=True)
             variances = np.maximum(variances, max(1e-9 * variances.max(), TINY))
+            deviations = np.sqrt(variances / rows.total)
             for held, gap in rows.gaps():
-                np.divide(gap, np.sqrt(variances / rows.total), out=self.coordinates[held])
+                np.divide(gap, deviations, out=self.coordinates[held])
 
     def of(self, labels, n_clusters):
         """Weights, means and scatter of clusters.
@@ -303,20 +307,52 @@ class _Moments:
 
     def _matrices(self, labels, count, means):
         """Scatter matrices of clusters along the first axes."""
-        second = np.empty((len(count), self.n_axes, self.n_axes))
-        if self.n_axes:
-            packed = np.empty((len(count), self.n_axes * (self.n_axes + 1) // 2))
-            # Short numbers are sorted by their digits.
-            order = labels.astype(np.min_scalar_type(len(count))).argsort(kind="stable")
-            order = order.astype(np.int32)
-            last = np.bincount(labels, minlength=len(count)).cumsum()
-            first = np.append(0, last).astype(np.int32)
-            weight = self.rows.weight
-            share = weight[order] if len(weight) else np.ones(len(order))
-            matrices.scatter(self.coordinates, first, order, share, packed, np.empty((0, 0)))
-            matrices.fill_squares(packed, second)
-            second -= np.einsum("k,ki,kj->kij", count, means, means)
+        if not self.n_axes:
+            return np.empty((len(count), 0, 0))
+        # Short numbers are sorted by their digits.
+        order = labels.astype(np.min_scalar_type(len(count))).argsort(kind="stable")
+        first = np.append(0, np.bincount(labels, minlength=len(count)).cumsum())
+        weight = self.rows.weight
+        share = weight[order] if len(weight) else np.ones(len(order))
+        second = _squares(_products(self.coordinates, first, order, share, self.n_axes))
+        second -= np.einsum("k,ki,kj->kij", count, means, means)
         return second
+
+
+def _products(rows, first, order, share, n_features=None):
+    """The upper triangles of sums of x x^T over rows of clusters, which lie in some order.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, D)
+        The rows.
+    first : array-like of shape (n_clusters + 1,)
+        Where those of each begin.
+    order : ndarray of shape (n_rows,)
+        Their numbers.
+    share : ndarray of shape (n_rows,)
+        What each counts, in this order.
+    n_features : int, default=None
+        How many of the first features are wanted, by default all.
+
+    Returns
+    -------
+    packed : ndarray of shape (n_clusters, n_features (n_features + 1) / 2)
+        The sums.
+    """
+    n_features = n_features or rows.shape[1]
+    packed = np.empty((len(first) - 1, n_features * (n_features + 1) // 2))
+    first, order = np.asarray(first, dtype=np.int32), order.astype(np.int32)
+    matrices.scatter(rows, first, order, share, packed, np.empty((0, 0)))
+    return packed
+
+
+def _squares(packed):
+    """Symmetric matrices of their upper triangles."""
+    n_features = int(np.sqrt(2 * packed.shape[1]))
+    squares = np.empty((len(packed), n_features, n_features))
+    matrices.fill_squares(packed, squares)
+    return squares
 
 
 def _discriminant_axes(spread, inside):

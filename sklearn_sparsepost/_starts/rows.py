@@ -161,14 +161,15 @@ def first_responsibilities(
     runs = [(0, n_samples)]
     if n_samples > size:
         held = np.sort(rng.choice(n_samples, size, replace=False))
-        runs = list(zip(held.tolist(), (held + 1).tolist(), strict=True))
+        edges = np.flatnonzero(np.diff(held, prepend=-2, append=n_samples + 1) > 1)
+        runs = list(zip(held[edges[:-1]].tolist(), (held[edges[1:] - 1] + 1).tolist(), strict=True))
     chunk = corpus.chunk(runs)
     weight, rows = chunk.weight, chunk.rows
     share = 1.0
-    if len(runs) > 1:
+    if n_samples > size:
         share = size / n_samples if weight is None else weight.sum() / corpus.weight.sum()
     if random:
-        resp = rng.random((len(runs) if len(runs) > 1 else n_samples, n_components))
+        resp = rng.random((min(size, n_samples), n_components))
         resp /= resp.sum(axis=1, keepdims=True)
         index = np.broadcast_to(np.arange(n_components, dtype=np.int32), resp.shape)
         return rows, index, resp, weight, share
