@@ -26,13 +26,8 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "tomotopy", "gensim", "lda", "pyrm
 
 def machine():
     """What the figures depend on besides the code."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        name = platform.processor() or platform.machine()
     return {
-        "processor": name,
+        "processor": f"{_processor()}, {_kernels.vector_unit}",
         "cores": os.cpu_count(),
         "vector unit": _kernels.vector_unit,
         "system": platform.system(),
@@ -40,6 +35,16 @@ def machine():
         "date": datetime.now(UTC).date().isoformat(),
         "versions": _versions(),
     }
+
+
+def _processor():
+    """The processor's name, and the numbers that tell processors of one name apart."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        told = dict(map(str.strip, line.split(":", 1)) for line in reversed(lines) if ":" in line)
+        return f"{told['model name']} family {told['cpu family']} model {told['model']}"
+    except (OSError, KeyError):
+        return platform.processor() or platform.machine()
 
 
 def _versions():
