@@ -17,6 +17,8 @@ from sklearn_sparsepost._run.memory import recycled_briefly
 from sklearn_sparsepost._run.threads import map_slices
 
 LOG_2PI = np.log(2 * np.pi)
+# Bytes of matrices for which an allocator gets new pages each time.
+LARGE = 2**24
 # What a component of no weight divides by.
 TINY = np.finfo(np.float64).tiny
 # Shapes of covariances that are matrices.
@@ -265,7 +267,7 @@ class _MatrixGaussian(Gaussian):
 
     def _factors(self, covariances):
         """Upper triangular P with P P^T = covariance^-1."""
-        factors = recycled_briefly(covariances.shape, np.float64)
+        factors = _room_for(covariances.shape)
 
         def inverted(held):
             factors[held] = covariances[held]
@@ -309,6 +311,12 @@ class _MatrixGaussian(Gaussian):
         return attributes["means"][component] + noise.T
 
 
+def _room_for(shape):
+    """An array with any contents: new pages of a large one would cost more than what is in it."""
+    large = 8 * np.prod(shape) >= LARGE
+    return recycled_briefly(shape, np.float64) if large else np.empty(shape)
+
+
 def _traces(packed, factors):
     """The traces of matrices, whose upper triangles are packed, times precisions."""
     out = np.empty(len(factors))
@@ -346,7 +354,7 @@ class FullGaussian(_MatrixGaussian):
     def _squares(self, stats):
         """The sums of x x^T as matrices."""
         packed = stats.value("second")
-        out = recycled_briefly((len(packed), self.n_features, self.n_features), np.float64)
+        out = _room_for((len(packed), self.n_features, self.n_features))
         map_slices(lambda held: matrices.fill_squares(packed[held], out[held]), len(packed))
         return out
 
