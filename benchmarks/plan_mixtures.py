@@ -27,7 +27,9 @@ def mixtures(quick=False):
             options = {**maximum, "learning_method": learning}
             add("mixture", few, label, options=options, passes=40, **spec)
     add("mixture-parts", few, "turns", kind="parts of a pass", n_samples=n_samples)
-    add("mixture-precisions", few, "turns", kind="precisions", n_samples=n_samples)
+    for unit in ("avx2", "avx512"):
+        spec = {"kind": "precisions", "n_samples": n_samples, "vector_unit": unit}
+        add("mixture-precisions", few, unit, **spec)
     add("mixture-single", few, "sums", kind="single sums", n_samples=n_samples)
     spec = {"n_samples": n_samples, "dtype": "float64"}
     add("mixture-distance", few, "dense", kind="responsibilities", **spec)

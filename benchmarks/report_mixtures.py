@@ -119,22 +119,22 @@ def _mixture_threads(runs):
 
 def _precisions(runs):
     """Passes of two fits that took turns, in either precision."""
-    tables = []
+    rows, n_turns = [], 0
     for key, result in runs.items():
         if key.startswith("mixture-precisions/") and "ratio" in result:
             seconds = {dtype: np.array(values) for dtype, values in result["seconds"].items()}
             ratios = seconds["float64"] / seconds["float32"]
             low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
             medians = [number(np.median(values)) for values in seconds.values()]
-            note = (
-                f"Seconds of a pass, L = 4, one thread: medians of {len(ratios)} turns of some "
-                "passes, each beside one of the other precision, so that a machine whose speed "
-                "changes does so to both. Quartiles of these pairs' ratios."
-            )
-            header = [*seconds, "ratio", "quartiles"]
-            cells = [*medians, f"{middle:.2f} x", f"{low:.2f} to {high:.2f}"]
-            tables.append(Table("Precision: passes in turns", note, header, [cells]))
-    return tables
+            unit, n_turns = key.split("/")[-1], len(ratios)
+            rows.append([unit, *medians, f"{middle:.2f} x", f"{low:.2f} to {high:.2f}"])
+    note = (
+        f"Seconds of a pass, L = 4, one thread, by vector unit: medians of {n_turns} turns of some "
+        "passes, each beside one of the other precision, so that a machine whose speed changes "
+        "does so to both. Quartiles of these pairs' ratios."
+    )
+    header = ["", "float64", "float32", "ratio", "quartiles"]
+    return [Table("Precision: passes in turns", note, header, rows)] * bool(rows)
 
 
 def _parts(runs):

@@ -119,13 +119,16 @@ def run_all(wanted, record, path, temporary, processor, resume=False):
         if "#" in key and ("error" in first or key.startswith("curves") and _seconds(first) > LONG):
             runs.pop(key, None)
             continue
-        begun = time.perf_counter()
+        begun, where = time.perf_counter(), processor
         try:
             environment = prepare(spec.pop("build", ""), spec["corpus"], temporary)
+            if "vector_unit" in spec:
+                unit = environment["SPARSEPOST_VECTOR_UNIT"] = spec.pop("vector_unit")
+                where = f"{processor.rpartition(', ')[0]}, {unit}"
             result = measure(spec, environment)
         except subprocess.CalledProcessError as error:
             result = {"error": f"{Path(error.cmd[1]).name} failed"}
-        runs[key] = {"spec": spec, "processor": processor, **result}
+        runs[key] = {"spec": spec, "processor": where, **result}
         store(path, record)
         told = result.get("error") or _last(result)
         print(f"{key}: {told} ({time.perf_counter() - begun:.0f} s in all)", flush=True)

@@ -22,7 +22,7 @@ from sklearn_sparsepost._run.collections import (
     map_rows,
 )
 from sklearn_sparsepost._run.memory import forget
-from sklearn_sparsepost._run.threads import settled_as_before
+from sklearn_sparsepost._run.threads import settled_as_before, single_blas
 from sklearn_sparsepost._version import __version__
 
 # scikit-learn's private helpers are imported here and in `_checks`, and nowhere else.
@@ -106,11 +106,11 @@ class Reached:
 
     def note(self, state):
         """Note the end of a whole pass."""
-        self.n_passes += 1
         if self.others is None or state.history[-1] > self.others.history[-1]:
             self.best = state
         else:
             self.best = self.others
+        self.n_passes += 1  # last, or an interrupt before would leave where the start began
 
     @property
     def state(self):
@@ -325,11 +325,12 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
             if self.verbose:
                 print(f"[{type(self).__name__}] {self._line(state)}")
             self._pass_ended = perf_counter()  # for callbacks, before anything is made for them
-            stop = task.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                reconstruction_attributes=partial(self._attributes_of, state),
-            )
+            with single_blas():  # its threads would go on waiting while ours have work
+                stop = task.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    reconstruction_attributes=partial(self._attributes_of, state),
+                )
             if stop or self._has_converged(state):
                 break
 

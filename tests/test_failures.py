@@ -632,7 +632,7 @@ def test_errors_name_what_was_worked_on():
     X = np.zeros((60, 2))
     corpus = Corpus(X, X.dtype, n_jobs=2)
     died = pytest.raises(RuntimeError, match="2 chunks of rows 0 to 59 of X were worked on")
-    with joblib.parallel_config(backend="threading"), died:
+    with joblib.parallel_config(backend="loky"), died:
         list(corpus.map(step, None, chunks=[[(0, 30)], [(30, 60)]]))
 
 

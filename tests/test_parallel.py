@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sklearn_sparsepost import SparseLDA
+from sklearn_sparsepost import SparseLDA, SparseMixture
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.contract import Globals
@@ -37,6 +37,7 @@ from sklearn_sparsepost._run.chunks import (
     unit_pointer,
 )
 from sklearn_sparsepost._run.dispatch import Corpus
+from sklearn_sparsepost.callbacks import BoundMonitor
 
 
 @pytest.fixture(scope="module")
@@ -222,13 +223,12 @@ def test_another_random_state_gives_another_model(X):
     assert not np.array_equal(one.components_, two.components_)
 
 
+def blas_threads():
+    """How many threads each library of BLAS has."""
+    return [held["num_threads"] for held in threadpool_info() if held["user_api"] == "blas"]
+
+
 def test_blas_has_one_thread_in_workers():
-    def blas_threads():
-        return [library["num_threads"] for library in threadpool_info() if is_blas(library)]
-
-    def is_blas(library):
-        return library["user_api"] == "blas"
-
     def step(chunk, globals_, key):
         return blas_threads()
 
@@ -241,6 +241,21 @@ def test_blas_has_one_thread_in_workers():
             found = list(corpus.map(step, None, chunks=chunks))
             assert found == [[1] * len(before)] * len(chunks)
             assert blas_threads() == before
+
+
+def test_blas_has_one_thread_in_callbacks():
+    # Its other threads would still look for work, on cores of ours, when the next pass begins.
+    class Counting(BoundMonitor):
+        def _measure(self, fitted_estimator):
+            return {"threads": blas_threads()}
+
+    monitor = Counting()
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        SparseMixture(2, max_iter=3, tol=0).set_callbacks(monitor).fit(X)
+        assert [row["threads"] for row in monitor.get_logs()] == [[1] * len(before)] * 3
+        assert blas_threads() == before
 
 
 # ---------------------------------------------------------------------- units, and groups of rows

@@ -4,13 +4,15 @@ Results come back in the order of the chunks, so that sums have the same bits on
 """
 
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
+from joblib.parallel import ThreadingBackend, get_active_backend
 
 from sklearn_sparsepost._run.chunks import (
     cut_batch,
@@ -116,7 +118,8 @@ class Corpus:
             The context.
         """
         with told_of_lost_workers(lambda: "chunks of X", SCHEDULER_LOST):
-            return settled_threads(local_threads(self.n_jobs))
+            n_threads = local_threads(self.n_jobs)
+        return _threads_and_blas(n_threads)
 
     def chunk(self, runs):
         """Read some units into a chunk.
@@ -204,17 +207,19 @@ class Corpus:
     def _made(self, step, globals_, key, chunks, starts):
         """Results of :meth:`map`, whatever errors are raised."""
         n_workers, n_threads = share_cores(self.n_jobs, len(chunks), self.threaded)
-        # BLAS is held here, too, or it would be let go and caught again between chunks.
         if n_workers <= 1:
-            with single_blas():
-                for chunk in self._read(chunks, starts):
-                    yield _on_worker(step, chunk, globals_, key, n_threads)
+            for chunk in self._read(chunks, starts):
+                yield _on_worker(step, chunk, globals_, key, n_threads)
             return
         backend = get_active_backend(prefer="threads")[0]
-        streams = getattr(backend, "supports_return_generator", False)
-        options = {"return_as": "generator"} if streams else {}
         # Some chunks a worker at a time, so that results do not pile up before they are summed.
         ahead = CHUNKS_AHEAD * n_workers
+        if isinstance(backend, ThreadingBackend):
+            read, given = self._read(chunks, starts), (step, globals_, key, n_threads)
+            yield from _on_threads(n_workers, ahead, read, *given)
+            return
+        streams = getattr(backend, "supports_return_generator", False)
+        options = {"return_as": "generator"} if streams else {}
         if hasattr(backend, "client"):
             tasks = deque(zip(chunks, starts, strict=True))
 
@@ -226,13 +231,13 @@ class Corpus:
                 yield from in_order(backend.client, _step_on, tasks, globals_, read, ahead)
             return
         n_jobs = n_workers if effective_n_jobs(self.n_jobs) == 1 else self.n_jobs
+        # BLAS is held here, too, or it would be let go and caught again between chunks.
         with (
             single_blas(),
             Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel,
             deaths_noticed(parallel),
         ):
-            if hasattr(globals_, "get_ready"):  # or all workers but one would wait
-                globals_.get_ready()
+            _get_ready(globals_)
             for first in range(0, len(chunks), ahead):
                 held = slice(first, first + ahead)
                 left = deque(chunks[held])
@@ -285,8 +290,40 @@ class Corpus:
             yield chunk
 
 
+@contextmanager
+def _threads_and_blas(n_threads):
+    """Threads of ours are settled, and BLAS has one: it is not let go between chunks."""
+    with settled_threads(n_threads), single_blas():
+        yield
+
+
 def _step_on(chunk, globals_, step, key):
     return step(chunk, globals_, key)
+
+
+def _get_ready(globals_):
+    """Find what all workers of this process would wait for while one of them finds it."""
+    if hasattr(globals_, "get_ready"):
+        globals_.get_ready()
+
+
+def _on_threads(n_workers, ahead, chunks, step, globals_, *given):
+    """Results of steps, in order, that threads of this process make, so many ahead.
+
+    Joblib asks its threads every hundredth of a second whether they are done, in which time they
+    could be.
+    """
+    with single_blas():
+        _get_ready(globals_)
+        pool = ThreadPoolExecutor(n_workers)
+        try:
+            sent = (pool.submit(_on_worker, step, chunk, globals_, *given) for chunk in chunks)
+            left = deque(islice(sent, ahead))
+            while left:
+                yield left.popleft().result()
+                left.extend(islice(sent, 1))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _rows_of(chunks):
