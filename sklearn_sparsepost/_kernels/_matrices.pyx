@@ -40,7 +40,7 @@ cdef enum:
     LANES = 8  # numbers of a line of cache
     LINE = 64  # bytes of a line of cache
     BLOCKS = 4  # of rows whose products are summed in single precision
-    AHEAD = 8  # rows, which lie anywhere, that are asked for before their turn
+    AHEAD = 16  # rows, which lie anywhere, that are asked for before their turn
     MOST_TOGETHER = 128  # features of matrices that are worked on together
     WORK = 64  # of LAPACK's columns at a time
 

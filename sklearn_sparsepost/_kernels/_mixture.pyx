@@ -351,11 +351,11 @@ def likely_components(
     cdef int L = <int>index.shape[1], above = origin > 0
     cdef int P = <int>white_factors.shape[1], W = <int>white_factors.shape[2]
     cdef int n_first = min(P, (above + n_columns + 1) // 2)
-    cdef int t, i, j, k, count, slot
+    cdef int t, i, j, k, s, seen, count, n_better, slot
     cdef float w, unit
     cdef int[:, ::1] feature = np.zeros((n_first, TILE), np.int32)
     cdef int[::1] row = np.empty(P, np.int32), number = np.empty(TILE + LATER_LANES, np.int32)
-    cdef float[::1] most = np.full(TILE, NO_BOUND, np.float32), least = np.empty(TILE, np.float32)
+    cdef float[::1] most = np.empty(TILE, np.float32), least = np.empty(TILE, np.float32)
     cdef float[::1] squares = np.empty(TILE + LATER_LANES, np.float32)
     cdef float[::1] row_scale = np.empty(TILE, np.float32)
     cdef float[:, ::1] best = np.empty((TILE, L), np.float32)
@@ -368,23 +368,27 @@ def likely_components(
                 row_scale[i] = quantise(&white[t + i, 0], D, origin, above, <short *>&row[0], 2 * P)
                 for j in range(n_first):
                     feature[j, i] = row[j]
-            for k in range(K):
-                lane_survivors(  # all of them
+            for i in range(TILE):
+                most[i] = NO_BOUND if i < count else -1
+            for seen in range(K):  # wide components first, which are rarely far off
+                k = K - 1 - seen
+                if seen >= L:
+                    for i in range(count):
+                        unit = scale[k] * row_scale[i]
+                        most[i] = 2 * (constant[k] - least[i]) * unit * unit
+                n_better = lane_survivors(
                     &feature[0, 0], TILE, count, P, <const int *>&white_factors[k, 0, 0, 0], W,
-                    n_columns, above, &most[0], 0, &number[0], &squares[0], 0,
+                    n_columns, above, &most[0], False, 0, &number[0], &squares[0], 0,
                 )
-                for i in range(count):
+                for s in range(n_better):
+                    i = number[s]
                     unit = scale[k] * row_scale[i]
-                    w = constant[k] - <float>0.5 * squares[i] / unit / unit
-                    if k < L:  # different components whatever their weights are
-                        slot = k
-                    elif w > least[i]:
-                        slot = weakest(&best[i, 0], &index[t + i, 0], L)
-                    else:
-                        continue
+                    w = constant[k] - <float>0.5 * squares[s] / unit / unit
+                    # The first are different components whatever their weights are.
+                    slot = seen if seen < L else weakest(&best[i, 0], &index[t + i, 0], L)
                     best[i, slot] = w
                     index[t + i, slot] = k
-                    if k >= L - 1:
+                    if seen >= L - 1:
                         least[i] = best[i, weakest(&best[i, 0], &index[t + i, 0], L)]
 
 

@@ -61,13 +61,14 @@ cdef struct Block:  # rows that are searched together
     int *row  # its number
     float *square  # of units
     float *need  # what that weight so far, rounded down, takes of the room for squares, in units
+    float *needed  # the same when the group of components began
     int *white
     int *feature  # the first pairs of `white`, transposed tile by tile
     float *least  # of the rows of a tile
-    # By component of a group: the rows whose weights are not ruled out, and their squares so far.
+    # By component of a group: the rows whose weights are not ruled out, and their room for squares.
     int n_survivors[GROUP]
     int *survivor
-    float *total
+    float *left
     # Rows by the components that they began with: `user` up to each component's `stop`.
     int *stop
     int *user
@@ -187,11 +188,12 @@ cdef inline size_t lay_out(
     b.row = <int *>take(memory, &used, size * sizeof(int))
     b.square = <float *>take(memory, &used, size * sizeof(float))
     b.need = <float *>take(memory, &used, size * sizeof(float))
+    b.needed = <float *>take(memory, &used, size * sizeof(float))
     b.white = <int *>take(memory, &used, <size_t>size * n_pairs * sizeof(int))
     b.feature = <int *>take(memory, &used, <size_t>n_tiles * TILE * n_first * sizeof(int))
     b.least = <float *>take(memory, &used, n_tiles * sizeof(float))
     b.survivor = <int *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(int))
-    b.total = <float *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(float))
+    b.left = <float *>take(memory, &used, <size_t>GROUP * b.pitch * sizeof(float))
     b.stop = <int *>take(memory, &used, K * sizeof(int))
     b.user = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
     b.pair = <int *>take(memory, &used, <size_t>size * L * sizeof(int))
@@ -297,6 +299,7 @@ cdef inline void bound_group(
     cdef float *most = b.most
     cdef const float *square
     cdef const float *need
+    memcpy(b.needed, b.need, b.held * sizeof(float))
     for k in range(width):
         b.n_survivors[k] = 0
         c = of.order[g + k]
@@ -321,24 +324,39 @@ cdef inline void bound_group(
             b.n_survivors[k] = lane_survivors(
                 b.feature + <Py_ssize_t>t * b.deep, TILE, count, of.n_pairs,
                 of.factors + <Py_ssize_t>(g + k) * of.n_pairs * of.W, of.W, of.stages[0], of.above,
-                most, t, b.survivor + <Py_ssize_t>k * b.pitch,
-                b.total + <Py_ssize_t>k * b.pitch, b.n_survivors[k],
+                most, True, t, b.survivor + <Py_ssize_t>k * b.pitch,
+                b.left + <Py_ssize_t>k * b.pitch, b.n_survivors[k],
             )
+
+
+cdef inline int _still_needed(
+    const Block *b, float per_unit, int *survivor, const float *left, int n
+) noexcept nogil:
+    """Survivors that have room for squares after other components of the group took some."""
+    cdef int i, at, held = 0
+    for i in range(n):
+        at = survivor[i]
+        survivor[held] = at
+        held += left[i] >= (b.need[at] - b.needed[at]) * per_unit
+    return held
 
 
 cdef inline void bound_further(const Bounds *of, Block *b, int g, int k) noexcept nogil:
     """Of the survivors of a component, those that more columns do not rule out either."""
     cdef int stage, begin
-    cdef float room = _room(of.constant[of.order[g + k]])
+    cdef const float *slack = of.slack + (g + k) * of.n_stages
     cdef const int *factor = of.factors + <Py_ssize_t>(g + k) * of.n_pairs * of.W
     for stage in range(1, of.n_stages):
         begin = of.stages[stage - 1]
         b.n_survivors[k] = pair_survivors(
             b.white, b.n_survivors[k], of.n_pairs, factor + begin, of.W, of.stages[stage] - begin,
-            of.above + begin, b.square, b.need, room, of.scale[g + k] * of.scale[g + k],
-            of.slack[(g + k) * of.n_stages + stage], b.survivor + <Py_ssize_t>k * b.pitch,
-            b.total + <Py_ssize_t>k * b.pitch,
+            of.above + begin, slack[stage] - slack[stage - 1],
+            b.survivor + <Py_ssize_t>k * b.pitch, b.left + <Py_ssize_t>k * b.pitch,
         )
+    b.n_survivors[k] = _still_needed(
+        b, of.scale[g + k] * of.scale[g + k], b.survivor + <Py_ssize_t>k * b.pitch,
+        b.left + <Py_ssize_t>k * b.pitch, b.n_survivors[k],
+    )
 
 
 cdef inline void weigh_survivors(

@@ -68,6 +68,29 @@ INLINE int append(unsigned bits, int first, real value, int *number, float *kept
 #endif
 }
 
+/* Of N_ROWS rows from `i` on two lists, of which there are n, those with a value of at least 0: moves
+   their numbers and values to the lists' places from `held` on, which is not after `i`. */
+INLINE int append_rows(const float *value, int i, int n, int *number, float *kept, int held)
+{
+#if defined(__AVX512BW__)
+    __m256i numbers = _mm256_loadu_si256((const __m256i *)(number + i));
+    __m256 values = _mm256_loadu_ps(value);
+    __mmask8 stays = _mm256_cmp_ps_mask(values, _mm256_setzero_ps(), _CMP_GE_OQ);
+    if (n - i < N_ROWS)
+        stays &= (1 << (n - i)) - 1;
+    _mm256_storeu_si256((__m256i *)(number + held), _mm256_maskz_compress_epi32(stays, numbers));
+    _mm256_storeu_ps(kept + held, _mm256_maskz_compress_ps(stays, values));
+    return held + __builtin_popcount(stays);
+#else
+    for (int r = 0; r < N_ROWS && i + r < n; r++) {
+        number[held] = number[i + r];
+        kept[held] = value[r];
+        held += value[r] >= 0;
+    }
+    return held;
+#endif
+}
+
 /* Of each row the sum of its lanes. */
 INLINE void add_lanes(const real *total, float *sum)
 {
@@ -145,34 +168,34 @@ static inline int choose_fused(int wanted)
 #endif
 
 /* Of n rows those whose sum over j of (sum over d of rows[d][i] columns[d, j])^2 is at most most[i]:
-   their numbers, counted from `first`, and sums are appended to two lists of `held`. Returns how
-   many the lists have then; a vector after that may be written, too.
+   their numbers, counted from `first`, and sums, or what these leave of `most` if that is wanted, are
+   appended to two lists of `held`. Returns how many the lists have then; a vector after that may be
+   written, too.
 
    rows: (n_pairs, stride), with room for 32 rows beyond the last; columns: (n_pairs, pitch), of
    which the first n_columns are used, a multiple of TOGETHER, with zeros in columns[d, j] for features
    beyond above + j; most: as long as a row of `rows`, negative where there is none. */
 static inline int lane_survivors(
     const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch, int n_columns,
-    int above, const float *most, int first, int *number, float *kept, int held)
+    int above, const float *most, int wants_left, int first, int *number, float *kept, int held)
 {
     return CHOSEN(lane_survivors)(
-        rows, stride, n, n_pairs, columns, pitch, n_columns, above, most, first, number, kept, held);
+        rows, stride, n, n_pairs, columns, pitch, n_columns, above, most, wants_left, first, number,
+        kept, held);
 }
 
-/* Of n listed rows those whose sums, with these columns' squares added, are still at most
-   per_unit (room square[row] - need[row]) + slack: moves them and their sums to the lists' beginning.
-   Returns how many there are.
+/* Of n listed rows those whose sums of squares with these columns are at most left[] + more, what
+   is left for them: moves them and what is left after that to the lists' beginning. Returns how many
+   there are.
 
    rows: (?, n_pairs); columns: (n_pairs, pitch), of which the first n_columns are used, a multiple
    of 16, with zeros in columns[d, j] for features beyond above + j. */
 static inline int pair_survivors(
     const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
-    const float *square, const float *need, float room, float per_unit, float slack, int *number,
-    float *kept)
+    float more, int *number, float *left)
 {
     return CHOSEN(pair_survivors)(
-        rows, n, n_pairs, columns, pitch, n_columns, above, square, need, room, per_unit, slack,
-        number, kept);
+        rows, n, n_pairs, columns, pitch, n_columns, above, more, number, left);
 }
 
 #undef WIDTH
@@ -183,18 +206,28 @@ static inline int pair_survivors(
 
 #if defined(__GNUC__)
 
-/* Adds the squares of two vectors of rows' projections onto some columns, rows as lanes. */
+/* Adds the squares of two vectors of rows' projections onto some columns, rows as lanes. The first
+   half of the columns has zeros but for so many pairs of features. */
 TARGET INLINE void NAME(add_columns)(
-    const int *rows, int stride, int n_pairs, const int *columns, int pitch, real *total)
+    const int *rows, int stride, int n_of_half, int n_pairs, const int *columns, int pitch,
+    real *total)
 {
     whole sum[TOGETHER][2];
     for (int c = 0; c < TOGETHER; c++)  // without a zero to add to: most sums are of few pairs
         for (int v = 0; v < 2; v++)
             sum[c][v] = ADD_PAIRS((whole){0}, ((const whole *)rows)[v], (whole){0} + columns[c]);
-    for (int d = 1; d < n_pairs; d++) {
+    int d = 1;
+    for (; d < n_of_half; d++) {
         const whole *row = (const whole *)(rows + (long long)d * stride);
         const int *column = columns + (long long)d * pitch;
         for (int c = 0; c < TOGETHER; c++)
+            for (int v = 0; v < 2; v++)
+                sum[c][v] = ADD_PAIRS(sum[c][v], row[v], (whole){0} + column[c]);
+    }
+    for (; d < n_pairs; d++) {
+        const whole *row = (const whole *)(rows + (long long)d * stride);
+        const int *column = columns + (long long)d * pitch;
+        for (int c = TOGETHER / 2; c < TOGETHER; c++)
             for (int v = 0; v < 2; v++)
                 sum[c][v] = ADD_PAIRS(sum[c][v], row[v], (whole){0} + column[c]);
     }
@@ -226,7 +259,7 @@ TARGET INLINE void NAME(add_rows)(
 
 TARGET static int NAME(lane_survivors)(
     const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch, int n_columns,
-    int above, const float *most, int first, int *number, float *kept, int held)
+    int above, const float *most, int wants_left, int first, int *number, float *kept, int held)
 {
     for (int i = 0; i < n; i += 2 * WIDTH) {
         real total[2] = {{0}}, limit[2];
@@ -235,23 +268,27 @@ TARGET static int NAME(lane_survivors)(
             limit[v] = *(const real *)(most + i + v * WIDTH);
         for (int j = 0; j < n_columns; j += TOGETHER) {
             NAME(add_columns)(
-                rows + i, stride, pairs_of(above + j + TOGETHER, n_pairs), columns + j, pitch, total);
+                rows + i, stride, pairs_of(above + j + TOGETHER / 2, n_pairs),
+                pairs_of(above + j + TOGETHER, n_pairs), columns + j, pitch, total);
             for (int v = 0; v < 2; v++)
                 stays[v] = at_most(total[v], limit[v]);
             if (!(stays[0] | stays[1]))
                 break;
         }
         if (stays[0] | stays[1])
-            for (int v = 0; v < 2; v++)
-                held = append(stays[v], first + i + v * WIDTH, total[v], number, kept, held);
+            for (int v = 0; v < 2; v++) {
+                real value = total[v];
+                if (wants_left)
+                    value = limit[v] - value;
+                held = append(stays[v], first + i + v * WIDTH, value, number, kept, held);
+            }
     }
     return held;
 }
 
 TARGET static int NAME(pair_survivors)(
     const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
-    const float *square, const float *need, float room, float per_unit, float slack, int *number,
-    float *kept)
+    float more, int *number, float *left)
 {
     int held = 0;
     for (int i = 0; i < n; i += N_ROWS) {
@@ -271,12 +308,9 @@ TARGET static int NAME(pair_survivors)(
                 NAME(add_rows)(row, columns + j, pitch, depth, 1, total);
         }
         add_lanes(total, sum);
-        for (int r = 0; r < N_ROWS && i + r < n; r++) {
-            int at = number[i + r];
-            number[held] = at;
-            kept[held] = sum[r] += kept[i + r];
-            held += sum[r] <= (room * square[at] - need[at]) * per_unit + slack;
-        }
+        for (int r = 0; r < N_ROWS; r++)
+            sum[r] = left[i + r] + more - sum[r];
+        held = append_rows(sum, i, n, number, left, held);
     }
     return held;
 }
@@ -302,14 +336,14 @@ static float NAME(square)(
 
 static int NAME(lane_survivors)(
     const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch, int n_columns,
-    int above, const float *most, int first, int *number, float *kept, int held)
+    int above, const float *most, int wants_left, int first, int *number, float *kept, int held)
 {
     for (int i = 0; i < n; i++) {
         float total = 0;
         for (int j = 0; j < n_columns && total <= most[i]; j += TOGETHER)
             total += NAME(square)(rows + i, stride, n_pairs, columns, pitch, j, TOGETHER, above);
         number[held] = first + i;
-        kept[held] = total;
+        kept[held] = wants_left ? most[i] - total : total;
         held += total <= most[i];
     }
     return held;
@@ -317,17 +351,15 @@ static int NAME(lane_survivors)(
 
 static int NAME(pair_survivors)(
     const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
-    const float *square, const float *need, float room, float per_unit, float slack, int *number,
-    float *kept)
+    float more, int *number, float *left)
 {
     int held = 0;
     for (int i = 0; i < n; i++) {
-        int at = number[i];
-        float sum = kept[i] + NAME(square)(
-            rows + (long long)at * n_pairs, 1, n_pairs, columns, pitch, 0, n_columns, above);
-        number[held] = at;
-        kept[held] = sum;
-        held += sum <= (room * square[at] - need[at]) * per_unit + slack;
+        const int *row = rows + (long long)number[i] * n_pairs;
+        float sum = NAME(square)(row, 1, n_pairs, columns, pitch, 0, n_columns, above);
+        number[held] = number[i];
+        left[held] = left[i] + more - sum;
+        held += left[held] >= 0;
     }
     return held;
 }

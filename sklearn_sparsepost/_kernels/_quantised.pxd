@@ -1,15 +1,15 @@
 # Rows and columns in 16-bit integers, and squared lengths of projections, see `_quantised.h`.
-from libc.math cimport fabs, sqrt
+from libc.math cimport fabsf, sqrtf
 
 cdef extern from "_quantised.h" nogil:
     int lane_survivors(
         const int *rows, int stride, int n, int n_pairs, const int *columns, int pitch,
-        int n_columns, int above, const float *most, int first, int *number, float *kept, int held,
+        int n_columns, int above, const float *most, bint wants_left, int first, int *number,
+        float *kept, int held,
     )
     int pair_survivors(
         const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns,
-        int above, const float *square, const float *need, float room, float per_unit, float slack,
-        int *number, float *kept,
+        int above, float more, int *number, float *left,
     )
     # Whether products of pairs are added by one instruction from now on, which needs a processor
     # that has it.
@@ -28,7 +28,7 @@ cdef extern from *:
     const float FINEST "SPARSEPOST_FINEST"
 
 
-cdef inline float units(double largest, double length) noexcept nogil:
+cdef inline float units(float largest, float length) noexcept nogil:
     """How many units 1 is, for numbers of so large an absolute value, and of so great a length."""
     if largest == 0:
         return FINEST
@@ -40,14 +40,12 @@ cdef inline float quantise(
 ) noexcept nogil:
     """A row in units, after `origin` if `above` is 1; returns how many units 1 is."""
     cdef int j
-    cdef float v, scale, largest = above * origin
-    cdef double length = above * <double>origin * origin
+    cdef float v, scale, largest = above * origin, length = largest * largest
     for j in range(D):
-        v = fabs(row[j])
+        v = fabsf(row[j])
         largest = v if v > largest else largest
-    for j in range(D):
-        length += <double>row[j] * row[j]
-    scale = units(largest, sqrt(length))
+        length += v * v
+    scale = units(largest, sqrtf(length))
     for j in range(D):
         v = row[j] * scale
         out[above + j] = <short>(v + (<float>0.5 if v >= 0 else -<float>0.5))

@@ -45,22 +45,29 @@ INLINE NAME(lanes) NAME(load)(const REAL *from, int half)
 }
 
 /* Adds the squares of some rows' projections onto V vectors of columns to `total`, or onto half of
-   one. V and `half` are constants wherever this is inlined. */
+   one. The columns have zeros but for `depth` features, those of the first of two vectors but for
+   `shallow` ones. V and `half` are constants wherever this is inlined. */
 INLINE void NAME(some_rows)(
-    const REAL *const *row, const REAL *columns, int pitch, const REAL *offset, int depth, int V,
-    int half, NAME(lanes) *total)
+    const REAL *const *row, const REAL *columns, int pitch, const REAL *offset, int shallow,
+    int depth, int V, int half, NAME(lanes) *total)
 {
     NAME(lanes) sum[ROWS_OF_TWO][2];
     for (int r = 0; r < ROWS_OF_TWO; r++)
         for (int v = 0; v < V; v++)
             sum[r][v] = -NAME(load)(offset + v * WIDTH, half);
-    for (int d = 0; d < depth; d++) {
+    int d = 0;
+    for (; d < shallow; d++) {
         NAME(lanes) column[2];
         for (int v = 0; v < V; v++)
             column[v] = NAME(load)(columns + (long long)d * pitch + v * WIDTH, half);
         for (int r = 0; r < ROWS_OF_TWO; r++)
             for (int v = 0; v < V; v++)
                 sum[r][v] += row[r][d] * column[v];
+    }
+    for (; d < depth; d++) {
+        NAME(lanes) column = NAME(load)(columns + (long long)d * pitch + WIDTH, half);
+        for (int r = 0; r < ROWS_OF_TWO; r++)
+            sum[r][1] += row[r][d] * column;
     }
     for (int r = 0; r < ROWS_OF_TWO; r++)
         for (int v = 0; v < V; v++)
@@ -92,13 +99,14 @@ static void NAME(row_squares)(
             int V = left < 2 ? left : 2;
             used = V ? V * WIDTH : STEP;
             int depth = j + used < n_features ? j + used : n_features;
+            int shallow = V == 2 && j + WIDTH < depth ? j + WIDTH : depth;
             const REAL *from = columns + j;
             if (V == 2)
-                NAME(some_rows)(row, from, pitch, offset + j, depth, 2, 0, total);
+                NAME(some_rows)(row, from, pitch, offset + j, shallow, depth, 2, 0, total);
             else if (V == 1)
-                NAME(some_rows)(row, from, pitch, offset + j, depth, 1, 0, total);
+                NAME(some_rows)(row, from, pitch, offset + j, depth, depth, 1, 0, total);
             else
-                NAME(some_rows)(row, from, pitch, offset + j, depth, 1, 1, total);
+                NAME(some_rows)(row, from, pitch, offset + j, depth, depth, 1, 1, total);
         }
         for (int r = 0; r < ROWS_OF_TWO && i + r < n; r++) {
             REAL sum = 0;
