@@ -111,6 +111,11 @@ def test_make_chunk_reads_the_rows(X, dtype, index_type):
     got = sp.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape=(chunk.n_rows, 80))
     np.testing.assert_array_equal(got.toarray(), X.toarray()[rows_of(runs)])
     assert chunk.data.dtype == dtype and chunk.indices.dtype == np.int32
+    # As a matrix they are not copied for the sake of a pointer of another type.
+    rows = chunk.rows
+    np.testing.assert_array_equal(rows.toarray(), got.toarray())
+    assert np.shares_memory(rows.indices, chunk.indices)
+    assert np.shares_memory(rows.data, chunk.data)
 
 
 def test_make_chunk_sorts_and_sums_duplicates():

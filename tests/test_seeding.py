@@ -107,6 +107,16 @@ def test_divergences_match_reference(counts, vector):
     np.testing.assert_allclose(divergence.to_itself(counts), itself, atol=1e-10)
 
 
+def test_divergences_in_blocks(counts, monkeypatch):
+    """What is summed over words has the same bits however few documents are looked at together."""
+    smoothing = np.random.default_rng(3).uniform(0.01, 1, 25)
+    whole = _Divergence(counts, smoothing)
+    monkeypatch.setattr("sklearn_sparsepost._starts.helpers.BLOCK_BYTES", 2000)
+    parts = _Divergence(counts, smoothing)
+    np.testing.assert_array_equal(parts.constant, whole.constant)
+    np.testing.assert_array_equal(parts.to_itself(counts), whole.to_itself(counts))
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_lazy_choice_is_the_best_candidate(counts, n_threads, monkeypatch):
     """Candidates passed over for what they gained earlier would not have been the best."""

@@ -72,7 +72,7 @@ print(
 # Learning under a limit
 # ----------------------
 #
-# The fit runs in a process of its own, to which the system grants 300 MB more than it has after its
+# The fit runs in a process of its own, to which the system grants 400 MB more than it has after its
 # imports (``RLIMIT_DATA``, on Linux): a copy of the matrix would end it with a ``MemoryError``.
 # Meanwhile a thread notes the anonymous memory, which is what a process has in memory apart from
 # files. Pages of the mapped files are not counted: the system drops them when memory is short.
@@ -129,7 +129,7 @@ finally:
 np.save(f"{sys.argv[1]}/components.npy", lda.components_)
 json.dump({"curve": curve, "seconds": seconds}, sys.stdout)
 """
-ALLOWANCE_MB = 300
+ALLOWANCE_MB = 400
 command = [
     sys.executable,
     "-c",

@@ -86,9 +86,10 @@ class Chunk:
     @property
     def rows(self):
         """The rows as a matrix."""
-        return sp.csr_array(
-            (self.data, self.indices, self.indptr), shape=(self.n_rows, self.n_features)
-        )
+        indptr = self.indptr
+        if indptr[-1] <= np.iinfo(self.indices.dtype).max:  # else columns are copied for its sake
+            indptr = indptr.astype(self.indices.dtype)
+        return sp.csr_array((self.data, self.indices, indptr), shape=(self.n_rows, self.n_features))
 
 
 class DenseChunk:

@@ -17,6 +17,8 @@ MANY_TRIALS = 256 * 20_000**2
 LOOK_WORK = 4
 # Bytes of scratch that a document's score of a cluster counts for: blocks stay in cache.
 COMPARED = 256
+# Bytes of scratch that an entry takes where terms of all entries are summed.
+ENTRY_BYTES = 64
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
 
@@ -99,9 +101,10 @@ def bregman_kmeans_plusplus(
     counts = _sum_by_label(sample, labels, n_clusters, weight[held])
     n_refine = max(n_refine, int(len(held) < X.shape[0]))
     for step in range(n_refine):
-        documents, of = (X, weight) if step == n_refine - 1 else (sample, weight[held])
-        labels = nearest(documents, counts, smoothing)
-        counts = _sum_by_label(documents, labels, n_clusters, of)
+        if step == n_refine - 1:
+            sample, held = X, slice(None)
+        labels = nearest(sample, counts, smoothing)
+        counts = _sum_by_label(sample, labels, n_clusters, weight[held])
     return labels, counts.T.tocsr().toarray()
 
 
@@ -121,9 +124,12 @@ class _Divergence:
         self.tokens = row_sums(X.indptr, X.data)
         by_word = X.T.tocsr()
         self.by_word = by_word.indptr, by_word.indices, by_word.data
-        rows = helpers.row_of_entry(X)
-        terms = np.log(X.data / self.tokens[rows]) - np.log(smoothing)[X.indices]
-        self.constant = row_sums(X.indptr, X.data * terms)
+        log_smoothing = np.log(smoothing)
+
+        def own(counts, words, rows):
+            return counts * (np.log(counts / self.tokens[rows]) - log_smoothing[words])
+
+        self.constant = _sums_over_words(X, own)
 
     def __call__(self, words, counts):
         """Divergences, (n_samples,), to the centre with these counts of these words."""
@@ -136,8 +142,24 @@ class _Divergence:
 
     def to_itself(self, X):
         """Divergence of each of the documents to itself as a centre."""
-        gain = row_sums(X.indptr, X.data * np.log1p(X.data / self.smoothing[X.indices]))
+
+        def gain_of(counts, words, rows):
+            return counts * np.log1p(counts / self.smoothing[words])
+
+        gain = _sums_over_words(X, gain_of)
         return self.constant + self.tokens * np.log(self.tokens + self.smoothing_total) - gain
+
+
+def _sums_over_words(X, value):
+    """Of each document the sum of ``value(counts, words, rows)`` of its words, some at a time."""
+    out = np.empty(X.shape[0])
+    n_bytes = ENTRY_BYTES * X.nnz // max(1, X.shape[0])
+    for rows in helpers.row_blocks(X.shape[0], n_bytes):
+        indptr = X.indptr[rows.start : rows.stop + 1]
+        held = slice(indptr[0], indptr[-1])
+        row = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr))
+        out[rows] = row_sums(indptr - indptr[0], value(X.data[held], X.indices[held], row))
+    return out
 
 
 def _choose_centres(X, weight, n_clusters, smoothing, n_trials, n_scored, rng):

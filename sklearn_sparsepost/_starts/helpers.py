@@ -34,9 +34,9 @@ def row_of_entry(X):
     return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
 
 
-def row_blocks(n, bytes_a_row, n_bytes=BLOCK_BYTES):
-    """Slices that cover range(n), each of about so many bytes."""
-    size = max(1, n_bytes // max(1, bytes_a_row))
+def row_blocks(n, bytes_a_row, n_bytes=None):
+    """Slices that cover range(n), each of about so many bytes, by default `BLOCK_BYTES`."""
+    size = max(1, (BLOCK_BYTES if n_bytes is None else n_bytes) // max(1, bytes_a_row))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
