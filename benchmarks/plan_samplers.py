@@ -96,7 +96,11 @@ def power_laws(quick=False):
         ("LDA", {"doc_topic_prior": "auto"}),
         ("LDA, learned words", {"doc_topic_prior": "auto", "topic_word_prior": "auto"}),
         ("Pitman-Yor", {"doc_topic_prior": "auto", **process}),
-        ("Dirichlet process", {"doc_topic_prior": "auto", "discount": 0.0, **process}),
+        ("Pitman-Yor, learned", {"doc_topic_prior": "auto", "concentration": "auto", **process}),
+        (
+            "Dirichlet process, learned",
+            {"doc_topic_prior": "auto", "discount": 0.0, "concentration": "auto", **process},
+        ),
     )
     plan = [("newsgroups20", 200), ("nips", 200), ("kos", 50), ("ohsumed", 100)]
     for corpus, k in [("kos", 20)] if quick else plan:

@@ -28,7 +28,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     topic_word_prior: float | Literal["auto"] | ArrayLike | None
     topic_word_prior_type: Literal["dirichlet", "pitman_yor"]
     discount: float | Literal["auto"]
-    concentration: float | Literal["auto"]
+    concentration: float | Literal["auto"] | None
     init: Literal["k-means++", "random", "anchor"] | ArrayLike
     max_iter: int
     burn_in: int | None
@@ -69,7 +69,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
         topic_word_prior: float | Literal["auto"] | ArrayLike | None = None,
         topic_word_prior_type: Literal["dirichlet", "pitman_yor"] = 'dirichlet',
         discount: float | Literal["auto"] = 'auto',
-        concentration: float | Literal["auto"] = 'auto',
+        concentration: float | Literal["auto"] | None = None,
         init: Literal["k-means++", "random", "anchor"] | ArrayLike = 'k-means++',
         max_iter: int = 100,
         burn_in: int | None = None,

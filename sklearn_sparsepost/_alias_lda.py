@@ -8,8 +8,9 @@ from sklearn_sparsepost._docs import with_shared_texts
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
 from sklearn_sparsepost._sampling import blocks, lda, pitman_yor, pitman_yor_blocks, process
 
-# A discount to begin with that is learned, and a share of the words' number for a concentration.
-FIRST_DISCOUNT, FIRST_CONCENTRATION = 0.1, 0.1
+# A discount to begin with that is learned, and shares of the words' number for concentrations: one
+# that is not learned, and one to begin with that is.
+FIRST_DISCOUNT, CONCENTRATION, FIRST_CONCENTRATION = 0.1, 0.07, 0.1
 # Concentrations of processes to begin with that are learned.
 FIRST_DOC_CONCENTRATION, FIRST_TOPIC_CONCENTRATION = 0.5, 10.0
 # Slots that topics have at the least, and as a multiple of those to begin with, if nothing is said.
@@ -99,9 +100,10 @@ class AliasLDA(BaseSampledTopics):
         Discount a of "pitman_yor", from 0, a Dirichlet process, to less than 1. "auto" starts at
         0.1 and draws it every `learn_every` sweeps, under a uniform prior.
 
-    concentration : float or "auto", default="auto"
-        Concentration b of "pitman_yor". "auto" starts at ``0.1 * n_features`` and draws it every
-        `learn_every` sweeps, under an exponential prior of that mean.
+    concentration : float or "auto", default=None
+        Concentration b of "pitman_yor", by default ``0.07 * n_features``. "auto" starts at
+        ``0.1 * n_features`` and draws it every `learn_every` sweeps, under an exponential prior of
+        that mean: it becomes smaller, `discount` larger, and held-out words mostly less likely.
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
@@ -271,7 +273,7 @@ class AliasLDA(BaseSampledTopics):
         ],
         "topic_word_prior_type": [StrOptions({"dirichlet", "pitman_yor"})],
         "discount": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
-        "concentration": [StrOptions({"auto"}), PRIOR],
+        "concentration": [StrOptions({"auto"}), PRIOR, None],
         "init": [StrOptions({"k-means++", "random", "anchor"}), "array-like"],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "burn_in": [None, Interval(Integral, 0, None, closed="left")],
@@ -299,7 +301,7 @@ class AliasLDA(BaseSampledTopics):
         topic_word_prior=None,
         topic_word_prior_type="dirichlet",
         discount="auto",
-        concentration="auto",
+        concentration=None,
         init="k-means++",
         max_iter=100,
         burn_in=None,
@@ -458,7 +460,7 @@ class AliasLDA(BaseSampledTopics):
             given = getattr(self, name)
             if isinstance(given, str):
                 given = getattr(self, name + "_", value) if goes_on else value
-            settings[name] = float(given)
+            settings[name] = float(CONCENTRATION * n_features if given is None else given)
         return settings
 
     def _fitted_attributes(self, state, *, whole):

@@ -81,7 +81,7 @@ def test_first_sweeps_are_those_of_dirichlet_topics(corpus, doc_topic_prior_type
 def test_power_laws_are_found_and_predicted(power_law):
     X, topics, a = power_law
     options = {"topic_word_prior": "auto", "init": topics, "max_iter": 60, "learn_every": 2}
-    fitted = model(5, **options).fit(X[:500])
+    fitted = model(5, concentration="auto", **options).fit(X[:500])
     assert abs(fitted.discount_ - a) < 0.15
     plain = AliasLDA(5, random_state=0, **options).fit(X[:500])
     # How far the topics found are from those that the documents were drawn from.

@@ -34,17 +34,27 @@ MODELS = {
     "Dirichlet, 0.1 a word": AliasLDA(20, **OPTIONS),
     "Dirichlet, learned": AliasLDA(20, topic_word_prior="auto", **OPTIONS),
     "Pitman-Yor": AliasLDA(20, topic_word_prior_type="pitman_yor", **OPTIONS),
+    "Pitman-Yor, learned": AliasLDA(
+        20,
+        topic_word_prior_type="pitman_yor",
+        concentration="auto",
+        **OPTIONS,
+    ),
 }
 for name, model in MODELS.items():
     model.fit(X_train)
     print(f"{name}: {model.score(X_test):.3f} nats a token")
-print(f"discount {MODELS['Pitman-Yor'].discount_:.2f}")
+for name in ("Pitman-Yor", "Pitman-Yor, learned"):
+    a, b = MODELS[name].discount_, MODELS[name].concentration_
+    print(f"{name}: discount {a:.2f}, concentration {b:.0f}")
 
 # %%
 # Each topic's words by their rank in it, and the mean over topics. Where the Dirichlet prior has a
 # step, below which all words are alike, the shared distribution goes on falling.
 
-COLOURS = dict(zip(MODELS, ("#EE7733", "#0077BB", "#009988"), strict=True))
+COLOURS = dict(
+    zip(MODELS, ("#EE7733", "#0077BB", "#009988", "#CC3311"), strict=True)
+)
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
 frequency = np.sort(np.asarray(X_train.sum(axis=0)).ravel() / X_train.sum())[
     ::-1
