@@ -27,7 +27,8 @@ def _scores(curves, table):
         "Held-out score in nats a token, higher is better, after a tenth, three tenths and all of "
         "the time, the best, and the time in seconds, one thread. All learn the documents' prior; "
         "samples are averaged from the 45th sweep on, and Pitman-Yor topics begin with 22 sweeps "
-        "of LDA. Dirichlet process: Pitman-Yor topics with a discount of 0."
+        "of LDA. Dirichlet process: Pitman-Yor topics with a discount of 0. Learned: their "
+        "concentration, too."
     )
     header = ["corpus", "topics", "at 0.1", "at 0.3", "at 1", "best", "s"]
     return [table("Power laws in words", note, header, rows)] * bool(rows)
