@@ -103,7 +103,7 @@ class AliasLDA(BaseSampledTopics):
     concentration : float or "auto", default=None
         Concentration b of "pitman_yor", by default ``0.07 * n_features``. "auto" starts at
         ``0.1 * n_features`` and draws it every `learn_every` sweeps, under an exponential prior of
-        that mean: it becomes smaller, `discount` larger, and on some corpora held-out words are less
+        that mean: it becomes smaller, `discount` larger, and held-out words of some corpora less
         likely.
 
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \

@@ -107,7 +107,8 @@ COMPARED = {
     "a concentration that is learned is poorer on ohsumed and nips, better on newsgroups20": """
         score("power laws/ohsumed-100/Pitman-Yor")
         > score("power laws/ohsumed-100/Pitman-Yor, learned")
-        and score("power laws/nips-200/Pitman-Yor") > score("power laws/nips-200/Pitman-Yor, learned")
+        and score("power laws/nips-200/Pitman-Yor")
+        > score("power laws/nips-200/Pitman-Yor, learned")
         and score("power laws/newsgroups20-200/Pitman-Yor, learned")
         > score("power laws/newsgroups20-200/Pitman-Yor")""",
     "the start of AliasLDA is little of the time to tomotopy's level": """
