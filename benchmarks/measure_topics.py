@@ -21,6 +21,7 @@ def curve(
     share=1,
     split=0,
     tree=(),
+    end_only=False,
     **limits,
 ):
     """Train one method and note time, passes and score at checkpoints.
@@ -45,6 +46,8 @@ def curve(
         Of documents into those of training and testing.
     tree : sequence of int, default=()
         Numbers of clusters to cut a tree of the topics into, two of them, the smaller one first.
+    end_only : bool, default=False
+        Whether the last checkpoint is all that is told, where passes are thousands.
     **limits
         `budget`, `passes`, `at_least` of the clock.
 
@@ -63,7 +66,7 @@ def curve(
     )
     model = peers.METHODS[method](X, n_topics, clock, threads=threads, seed=seed, **(options or {}))
     result = {
-        "checkpoints": clock.rows,
+        "checkpoints": clock.rows[-1:] if end_only else clock.rows,
         "start_seconds": clock.start_seconds,
         "peak_bytes": clock.peak or peers.peak_bytes(),
         "n_documents": X.shape[0],

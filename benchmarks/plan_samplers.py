@@ -112,9 +112,9 @@ def power_laws(quick=False):
     for seed in (1,) if quick else (1, 2, 3):
         for corpus, k in [("kos", 20)] if quick else plan:
             for label, options in (models[0], models[2]):
-                spec = {"kind": "curve", "method": "aliaslda", "score": "last", "seed": seed}
+                spec = {"kind": "curve", "method": "aliaslda", "score": "last", "end_only": True}
                 spec |= {"options": {"burn_in": 45, **options}, "budget": 2 if quick else 45}
-                spec |= {"corpus": corpus, "n_topics": k}
+                spec |= {"corpus": corpus, "n_topics": k, "seed": seed}
                 found.append((f"power law seeds/{corpus}-{k}/{label}#{seed}", spec))
     # With a `burn_in` to speak of the first sweeps would be those of LDA.
     seated = {"burn_in": 1, "sample_every": 1000}
