@@ -230,7 +230,8 @@ def parts_of_a_pass(corpus, n_topics, method, *, n_samples, passes=5, level=4, t
     -------
     result : dict
         Medians of 15 by type: of turning rows to the principal axes, of the search for the largest
-        weights, of weighing no more than L components a row, of statistics, and of new components.
+        weights, of the same by what the pass before has found, of weighing no more than L
+        components a row, of statistics, and of new components.
     """
     assert (corpus, method, threads) == ("bsds500", "sparsepost", 1)
     from sklearn_sparsepost._run.threads import single_blas
@@ -262,6 +263,7 @@ def _steps_of_a_pass(X, n_topics, passes, level):
     from sklearn_sparsepost._models.mixture import as_csr
 
     options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
+    options["warm_start"] = True
     mixture = SparseMixture(n_topics, sparsity_level=level, n_jobs=1, random_state=0, **options)
     mixture.fit(X)
     state, length = mixture._fit_state, 65_536 // X.itemsize
@@ -273,6 +275,13 @@ def _steps_of_a_pass(X, n_topics, passes, level):
     alone["neighbours"] = alone["neighbours"].astype(np.int32)
     white = [observation.prepare(part) for part in rows]
     kept = [search(part, table, level)[0] for part in white]
+    found = [search.again(part, table, level, k)[3] for part, k in zip(white, kept, strict=True)]
+    mixture.set_params(max_iter=1).fit(X)
+    later = mixture._model(X.dtype, n_topics, len(X)).globals_of(mixture._fit_state).table
+
+    def again(part, k, lengths):
+        later["search"].again(part, later, level, k, lengths)
+
     shares = [as_csr(index, np.full(index.shape, 1 / level), n_topics) for index in kept]
 
     def update():
@@ -285,6 +294,7 @@ def _steps_of_a_pass(X, n_topics, passes, level):
     return {
         "axes": each(observation.prepare, rows),
         "search": each(lambda part, k: search(part, table, level, k), white, kept),
+        "again": each(again, white, kept, found),
         "weights": each(lambda part, k: observation.best(part, alone, 0.0, level, k), white, kept),
         "statistics": each(observation.summarise, white, shares),
         "components": update,

@@ -265,6 +265,11 @@ class SparseMixture(BaseMixture):
     `reg_covar`: as in scikit-learn it is added after the update, so that the bound may fall a
     little once variances come near it. In float32 it may fall by rounding.
 
+    Batch and memoized learning keep L numbers an observation; of Gaussians with "full" covariances,
+    where global steps are of many observations, from the fourth pass on also a byte an observation
+    and component, 256 MiB at most and twice that during a pass, by which later passes are faster
+    and find the same.
+
     Priors may be from 1e-30 to 1e30, counts up to 1e15. Real data, `mean_prior` and `means_init`
     may hold values up to 1e15 in float32 and 1e100 in float64, and `covariance_prior` variances
     between the inverse of their squares and the squares. Beyond these limits, where results may not
@@ -418,6 +423,7 @@ class SparseMixture(BaseMixture):
             n_neighbors=self.n_neighbors,
             rows_per_step=self._rows_per_step(n_rows),
             keeps_local=self.learning_method != "online",
+            n_rows=n_rows,
         )
 
     @property

@@ -37,6 +37,15 @@ class Bernoulli(Observation):
         level: int,
         start: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def best_again(
+        self,
+        rows: NDArray[Any] | csr_array,
+        table: Any,
+        log_weights: NDArray[Any],
+        level: int,
+        start: NDArray[Any],
+        found: Any = None,
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]: ...
     def bound(self, stats: Any, estimates: dict[str, NDArray[Any]]) -> float: ...
     def from_attributes(self, attributes: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]: ...
     def item_base(self, items: Any) -> NDArray[Any] | None: ...
@@ -216,6 +225,15 @@ class GrowingMultinomial(Multinomial):
         level: int,
         start: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def best_again(
+        self,
+        rows: NDArray[Any] | csr_array,
+        table: Any,
+        log_weights: NDArray[Any],
+        level: int,
+        start: NDArray[Any],
+        found: Any = None,
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]: ...
     def prepare(self, rows: NDArray[Any] | csr_array) -> NDArray[Any] | csr_array: ...
     def settle(
         self,
@@ -240,6 +258,7 @@ class Mixture(Model):
         n_neighbors: int | None = None,
         rows_per_step: float | None = None,
         keeps_local: bool = False,
+        n_rows: float | None = None,
     ) -> None: ...
     def add_learned(
         self,
@@ -350,6 +369,15 @@ class Multinomial(Observation):
         level: int,
         start: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def best_again(
+        self,
+        rows: NDArray[Any] | csr_array,
+        table: Any,
+        log_weights: NDArray[Any],
+        level: int,
+        start: NDArray[Any],
+        found: Any = None,
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]: ...
     def item_lists(self, items: Any, table: Any) -> ItemLists: ...
     def prepare(self, rows: NDArray[Any] | csr_array) -> NDArray[Any] | csr_array: ...
     def settle(

@@ -22,6 +22,7 @@ class ItemLists:
 
 class Observation:
     keeps_candidates: ClassVar[bool]
+    finds_more: ClassVar[bool]
     axes: ClassVar[dict[str, int] | None]
     def __init__(self, estimation: Literal["bayes", "map", "ml"] = 'bayes') -> None: ...
     def attributes(self, estimates: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]: ...
@@ -33,6 +34,15 @@ class Observation:
         level: int,
         start: NDArray[Any] | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def best_again(
+        self,
+        rows: NDArray[Any] | csr_array,
+        table: Any,
+        log_weights: NDArray[Any],
+        level: int,
+        start: NDArray[Any],
+        found: Any = None,
+    ) -> tuple[NDArray[Any], NDArray[Any], Any]: ...
     def bound(self, stats: Any, estimates: dict[str, NDArray[Any]]) -> float: ...
     def data_bound(self, stats: Any, estimates: dict[str, NDArray[Any]]) -> float: ...
     def draw(

@@ -408,7 +408,7 @@ def test_warm_start_with_another_sparsity_level(patches):
     mixture.fit(patches)
     mixture.set_params(sparsity_level=4).fit(patches)
     assert (mixture.predict_proba(patches) > 0).sum(axis=1).max() == 4
-    assert mixture._fit_state.local[0][0].shape[1] == 4
+    assert mixture._fit_state.local[0][0].index.shape[1] == 4
     assert np.diff(mixture.bound_history_).min() > 0
 
 

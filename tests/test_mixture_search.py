@@ -64,7 +64,7 @@ def test_search_is_shipped_without_what_workers_find(patches, dtype, assume_cent
     search = globals_.table["search"]
     for found in shipped:
         there = found.table["search"]
-        assert there.factors is found.table["factors"]
+        assert there.metrics.factors is found.table["factors"]
         marginal, arrays = there.bounds
         assert marginal.tobytes() == search.bounds[0].tobytes()
         for name, array in arrays.items():
@@ -146,8 +146,9 @@ def test_bounds_leave_room_for_what_is_rounded(decades, centred, dtype):
     factors = globals_.table["factors"][bounds["order"]].astype(np.float64)[:, :, :24]
     spared = []
     for k, upper in enumerate(factors):
-        mean = 0 if centred else search._means[bounds["order"][k]]
-        whole = bounds["white_factors"][k].transpose(0, 2, 1).reshape(-1, bounds["stages"][-1])
+        mean = 0 if centred else search.metrics.means[bounds["order"][k]]
+        whole = bounds["white_factors"][k].swapaxes(1, 2)
+        whole = whole.reshape(-1, whole.shape[2])
         scale = (units * bounds["scale"][k]) ** 2
         for stage, slack in zip(bounds["stages"], bounds["slack"][k], strict=True):
             squares = (((prepared - mean) @ upper[:, :stage]) ** 2).sum(axis=1)

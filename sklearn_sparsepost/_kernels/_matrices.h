@@ -117,6 +117,73 @@ static void invert_triangle(lanes *matrix, int size)
     }
 }
 
+/* right = left right, both upper triangular; only the upper halves are read and written. */
+static void multiply_triangles(const lanes *left, lanes *right, int size)
+{
+    for (int i = 0; i < size; i += BLOCK)
+        for (int j = i; j < size; j += BLOCK) {
+            lanes sum[BLOCK][BLOCK];
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    sum[a][c] = alike(0);
+            for (int k = i; k < j + BLOCK; k++) {
+                const lanes *row = right + (long long)k * size + j;
+                for (int a = 0; a < BLOCK; a++)
+                    for (int c = 0; c < BLOCK; c++)
+                        sum[a][c] += left[(long long)(i + a) * size + k] * row[c];
+            }
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    right[(long long)(i + a) * size + j + c] = sum[a][c];
+        }
+}
+
+/* out = matrix^T matrix - 1, of an upper triangular matrix with zeros below. */
+static void gram_less_one(const lanes *matrix, int size, lanes *out)
+{
+    for (int i = 0; i < size; i += BLOCK)
+        for (int j = i; j < size; j += BLOCK) {
+            lanes sum[BLOCK][BLOCK];
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    sum[a][c] = alike(-(i + a == j + c));
+            for (int k = 0; k < i + BLOCK; k++) {
+                const lanes *row = matrix + (long long)k * size;
+                for (int a = 0; a < BLOCK; a++)
+                    for (int c = 0; c < BLOCK; c++)
+                        sum[a][c] += row[i + a] * row[j + c];
+            }
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++) {
+                    out[(long long)(i + a) * size + j + c] = sum[a][c];
+                    out[(long long)(j + c) * size + i + a] = sum[a][c];
+                }
+        }
+}
+
+/* The sum of the squares of all entries of the square of a symmetric matrix. */
+static lanes norm_of_square(const lanes *matrix, int size)
+{
+    lanes total = alike(0);
+    for (int i = 0; i < size; i += BLOCK)
+        for (int j = i; j < size; j += BLOCK) {
+            lanes sum[BLOCK][BLOCK];
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    sum[a][c] = alike(0);
+            for (int k = 0; k < size; k++) {
+                const lanes *row = matrix + (long long)k * size;
+                for (int a = 0; a < BLOCK; a++)
+                    for (int c = 0; c < BLOCK; c++)
+                        sum[a][c] += row[i + a] * row[j + c];
+            }
+            for (int a = 0; a < BLOCK; a++)
+                for (int c = 0; c < BLOCK; c++)
+                    total += (i == j ? 1 : 2) * sum[a][c] * sum[a][c];
+        }
+    return total;
+}
+
 /* out = left matrices, the same on the left of all.
 
    left: (size, size) of numbers; matrix, out: (size, size) of lanes, size a multiple of BLOCK, the

@@ -27,6 +27,9 @@ cdef extern from "_matrices.h" nogil:
         pass
     int cholesky(lanes *matrix, int size)
     void invert_triangle(lanes *matrix, int size)
+    void multiply_triangles(const lanes *left, lanes *right, int size)
+    void gram_less_one(const lanes *matrix, int size, lanes *out)
+    lanes norm_of_square(const lanes *matrix, int size)
     void multiply_left(const double *left, const lanes *matrix, int size, lanes *out)
     void triangulate(lanes *matrix, int size, lanes *axes)
     double trace_of_product(const double *packed, const double *factor, int size, int pitch)
@@ -310,6 +313,54 @@ def invert_factors(
                         matrix[k + lane, i, j] = held[(i * size + j) * width + lane]
             k += n
     return info == 0
+
+
+def most_growth(
+    const floating[:, :, ::1] old,  # IN
+    const floating[:, :, ::1] new,  # IN
+    double[::1] out,  # OUT
+):
+    """By how much lengths |P^T x| may be larger than under other factors, at most.
+
+    The greatest eigenvalue of G = P_old^T (P_new P_new^T)^-1 P_old is bounded by 1 plus the fourth
+    root of the trace of (G - 1)^4.
+
+    Parameters
+    ----------
+    old, new : ndarray of shape (K, D, D or more)
+        Upper triangular factors P, with D at most `MOST_TOGETHER`.
+    out : ndarray of shape (K,)
+        Overwritten by bounds on |P_old^T x| / |P_new^T x|, which are 1 or more.
+    """
+    cdef int K = <int>old.shape[0], D = <int>old.shape[1], width = matrices_together()
+    cdef int size = _rounded(D, matrix_step()), k, n, i, j, lane, at
+    cdef double[::1] memory = np.zeros(2 * size * size * width + width + LINE)
+    cdef double *product = _aligned(&memory[0])
+    cdef double *inverse = product + size * size * width
+    cdef double *norm = inverse + size * size * width
+    with nogil:
+        k = 0
+        while k < K:
+            n = min(width, K - k)
+            for i in range(size):
+                for lane in range(width):
+                    at = k + min(lane, n - 1)
+                    for j in range(i):
+                        product[(i * size + j) * width + lane] = 0
+                    for j in range(i, size):
+                        if j < D:
+                            product[(i * size + j) * width + lane] = old[at, i, j]
+                            inverse[(i * size + j) * width + lane] = new[at, i, j]
+                        else:
+                            product[(i * size + j) * width + lane] = i == j
+                            inverse[(i * size + j) * width + lane] = i == j
+            invert_triangle(<lanes *>inverse, size)
+            multiply_triangles(<lanes *>inverse, <lanes *>product, size)
+            gram_less_one(<lanes *>product, size, <lanes *>inverse)
+            (<lanes *>norm)[0] = norm_of_square(<lanes *>inverse, size)
+            for lane in range(n):
+                out[k + lane] = sqrt(1 + sqrt(sqrt(norm[lane])))
+            k += n
 
 
 def traces(

@@ -166,11 +166,11 @@ cdef inline void rows_by_component(
         component += L
 
 
-cdef inline float _low(double weight) noexcept nogil:
+cdef inline float low_weight(double weight) noexcept nogil:
     return <float>max(weight - ROUNDING * fabs(weight), LEAST)
 
 
-cdef inline float _room(double constant) noexcept nogil:
+cdef inline float room_for(double constant) noexcept nogil:
     """The squares that a component may have for a row: room - 2 (1 + WIDER) low, in units of 1."""
     return <float>(2 * (1 + WIDER) * (constant + ROUNDING * fabs(constant)))
 
@@ -233,6 +233,18 @@ cdef inline void weigh_first(
         begin = b.stop[k]
 
 
+cdef inline void transpose_rows(Block *b, int n_pairs) noexcept nogil:
+    """The first pairs of features of all rows, tile by tile."""
+    cdef int t = -LINE, i, j
+    cdef int *tile
+    while t + LINE < b.n:  # a line of cache of each feature at a time
+        t += LINE
+        tile = b.feature + <Py_ssize_t>(t // TILE * TILE) * b.deep + t % TILE
+        for j in range(b.deep):
+            for i in range(min(LINE, b.n - t)):
+                tile[j * TILE + i] = b.white[<Py_ssize_t>(t + i) * n_pairs + j]
+
+
 cdef inline void sort_rows(
     const Bounds *of, Block *b, const float[:, ::1] white, const int[:, ::1] index,
     const floating[:, ::1] weight
@@ -242,11 +254,10 @@ cdef inline void sort_rows(
     Those of a tile by what the first features contribute, so that neighbours are ruled out alike.
     """
     cdef int D = <int>white.shape[1], L = <int>index.shape[1], P = of.n_pairs, i, j, t, row
-    cdef int *tile
     cdef float length
     for i in range(b.n):
         row = b.first + i
-        b.key[i] = _low(weight[row, weakest(&weight[row, 0], &index[row, 0], L)])
+        b.key[i] = low_weight(weight[row, weakest(&weight[row, 0], &index[row, 0], L)])
         length = 0
         for j in range(min(D, of.stages[0] // 4)):
             length += white[row, j] * white[row, j]
@@ -269,13 +280,7 @@ cdef inline void sort_rows(
         b.row[i] = b.first + row
         for j in range(L):
             b.component[i * L + j] = index[b.row[i], j]
-    t = -LINE
-    while t + LINE < b.n:  # a line of cache of each feature at a time
-        t += LINE
-        tile = b.feature + <Py_ssize_t>(t // TILE * TILE) * b.deep + t % TILE
-        for j in range(b.deep):
-            for i in range(min(LINE, b.n - t)):
-                tile[j * TILE + i] = b.white[<Py_ssize_t>(t + i) * P + j]
+    transpose_rows(b, P)
     rows_by_component(b.component, b.n, L, of.K, 0, b.stop, b.user, NULL)
     b.held = b.n
 
@@ -311,7 +316,7 @@ cdef inline void bound_group(
         need = b.need + t
         for k in range(width):
             c = of.order[g + k]
-            room = _room(of.constant[c])
+            room = room_for(of.constant[c])
             per_unit = of.scale[g + k] * of.scale[g + k]
             slack = of.slack[(g + k) * of.n_stages]
             for i in range(count):
@@ -351,7 +356,7 @@ cdef inline void bound_further(const Bounds *of, Block *b, int g, int k) noexcep
         b.n_survivors[k] = pair_survivors(
             b.white, b.n_survivors[k], of.n_pairs, factor + begin, of.W, of.stages[stage] - begin,
             of.above + begin, slack[stage] - slack[stage - 1],
-            b.survivor + <Py_ssize_t>k * b.pitch, b.left + <Py_ssize_t>k * b.pitch,
+            b.survivor + <Py_ssize_t>k * b.pitch, b.left + <Py_ssize_t>k * b.pitch, NULL,
         )
     b.n_survivors[k] = _still_needed(
         b, of.scale[g + k] * of.scale[g + k], b.survivor + <Py_ssize_t>k * b.pitch,
@@ -384,4 +389,4 @@ cdef inline void weigh_survivors(
             index[row, slot] = component
             slot = weakest(&weight[row, 0], &index[row, 0], L)
             at = survivor[i]
-            b.need[at] = 2 * (1 + WIDER) * _low(weight[row, slot]) * b.square[at]
+            b.need[at] = 2 * (1 + WIDER) * low_weight(weight[row, slot]) * b.square[at]

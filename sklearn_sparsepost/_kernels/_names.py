@@ -9,13 +9,14 @@ HOT = (
     "_logits",
     "_matrices",
     "_mixture",
+    "_mixture_lengths",
     "_sampled_documents",
     "_topic_documents",
     "_topic_stats",
     "_topic_words",
 )
 # Of these, those that -O2 with vectors makes a few per cent slower than -O3.
-UNROLLED = ("_clusters", "_matrices", "_mixture")
+UNROLLED = ("_clusters", "_matrices", "_mixture", "_mixture_lengths")
 PLAIN = (
     "_cpu",
     "_first_draws",

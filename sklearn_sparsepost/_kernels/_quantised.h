@@ -152,13 +152,19 @@ static inline int pairs_of(int n_features, int n_pairs)
 #undef TARGET
 #undef ADD_PAIRS
 
-static int fused = 0;
+static int fused = 1;
+
+static inline int is_fused(void)
+{
+    return fused && __builtin_cpu_supports("avx512vnni");
+}
 
 static inline int choose_fused(int wanted)
 {
-    return fused = wanted && __builtin_cpu_supports("avx512vnni");
+    fused = wanted;
+    return is_fused();
 }
-#define CHOSEN(name) (fused ? name##_in_one : name##_in_two)
+#define CHOSEN(name) (is_fused() ? name##_in_one : name##_in_two)
 #else
 static inline int choose_fused(int wanted)
 {
@@ -186,16 +192,16 @@ static inline int lane_survivors(
 
 /* Of n listed rows those whose sums of squares with these columns are at most left[] + more, what
    is left for them: moves them and what is left after that to the lists' beginning. Returns how many
-   there are.
+   there are. Unless it is NULL, `after` is told what is left of all of them, by row.
 
    rows: (?, n_pairs); columns: (n_pairs, pitch), of which the first n_columns are used, a multiple
    of 16, with zeros in columns[d, j] for features beyond above + j. */
 static inline int pair_survivors(
     const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
-    float more, int *number, float *left)
+    float more, int *number, float *left, float *after)
 {
     return CHOSEN(pair_survivors)(
-        rows, n, n_pairs, columns, pitch, n_columns, above, more, number, left);
+        rows, n, n_pairs, columns, pitch, n_columns, above, more, number, left, after);
 }
 
 #undef WIDTH
@@ -288,7 +294,7 @@ TARGET static int NAME(lane_survivors)(
 
 TARGET static int NAME(pair_survivors)(
     const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
-    float more, int *number, float *left)
+    float more, int *number, float *left, float *after)
 {
     int held = 0;
     for (int i = 0; i < n; i += N_ROWS) {
@@ -310,6 +316,9 @@ TARGET static int NAME(pair_survivors)(
         add_lanes(total, sum);
         for (int r = 0; r < N_ROWS; r++)
             sum[r] = left[i + r] + more - sum[r];
+        if (after)
+            for (int r = 0; r < N_ROWS && i + r < n; r++)
+                after[number[i + r]] = sum[r];
         held = append_rows(sum, i, n, number, left, held);
     }
     return held;
@@ -351,7 +360,7 @@ static int NAME(lane_survivors)(
 
 static int NAME(pair_survivors)(
     const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns, int above,
-    float more, int *number, float *left)
+    float more, int *number, float *left, float *after)
 {
     int held = 0;
     for (int i = 0; i < n; i++) {
@@ -359,6 +368,8 @@ static int NAME(pair_survivors)(
         float sum = NAME(square)(row, 1, n_pairs, columns, pitch, 0, n_columns, above);
         number[held] = number[i];
         left[held] = left[i] + more - sum;
+        if (after)
+            after[number[held]] = left[held];
         held += left[held] >= 0;
     }
     return held;

@@ -9,7 +9,7 @@ cdef extern from "_quantised.h" nogil:
     )
     int pair_survivors(
         const int *rows, int n, int n_pairs, const int *columns, int pitch, int n_columns,
-        int above, float more, int *number, float *left,
+        int above, float more, int *number, float *left, float *after,
     )
     # Whether products of pairs are added by one instruction from now on, which needs a processor
     # that has it.

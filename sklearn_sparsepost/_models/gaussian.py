@@ -332,7 +332,7 @@ class FullGaussian(_MatrixGaussian):
     the data. Expectations are those of Bishop, "Pattern recognition and machine learning", 10.2.
     """
 
-    keeps_candidates = True
+    keeps_candidates = finds_more = True
 
     def _coordinates(self, origin, covariance):
         return Whitened(origin, covariance + self.reg_covar * np.eye(len(origin)))
@@ -480,7 +480,8 @@ class FullGaussian(_MatrixGaussian):
         if not GaussianSearch.pays(n_components, self.n_features, n_rows):
             return table
         search = GaussianSearch(estimates["means"], constant, table["factors"])
-        return {**table, "search": search}
+        again = GaussianSearch.again_pays(n_components, self.n_features, n_rows)
+        return {**table, "search": search, "again": again}
 
     def best(self, rows, table, log_weights, level, start=None):
         """The largest weights: of neighbours only, or most others ruled out, or of all."""
@@ -502,9 +503,20 @@ class FullGaussian(_MatrixGaussian):
         if search is None or level * LEAST_SHARE > len(log_weights):
             return super().best(rows, table, log_weights, level)
         index, weight, far = search(rows, table, level, start)
+        self._weigh_far(far, rows, table, log_weights, level, index, weight)
+        return index, weight
+
+    def _weigh_far(self, far, rows, table, log_weights, level, index, weight):
         if len(far):
             index[far], weight[far] = super().best(rows[far], table, log_weights, level)
-        return index, weight
+
+    def best_again(self, rows, table, log_weights, level, start, found=None):
+        """The same, most components ruled out by how far off they were before."""
+        if not table.get("again") or level * LEAST_SHARE > len(log_weights):
+            return *self.best(rows, table, log_weights, level, start), None
+        index, weight, far, found = table["search"].again(rows, table, level, start, found)
+        self._weigh_far(far, rows, table, log_weights, level, index, weight)
+        return index, weight, found
 
 
 class TiedGaussian(_MatrixGaussian):

@@ -14,6 +14,9 @@ from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._suffstats import SuffStats
 
 SCALARS = ("n_samples", "total_weight", "entropy", "base")
+# What is found of rows and components is kept, besides the components, from this visit of rows on:
+# before, components change too much. A byte each, of so many at most.
+SETTLED, MOST_FOUND = 3, 2**28
 
 
 class Mixture(Model):
@@ -38,6 +41,9 @@ class Mixture(Model):
         How many rows pass between two global steps; None for very many.
     keeps_local : bool, default=False
         Whether the components that a row kept are, if the observation model profits from it.
+    n_rows : float, default=None
+        How many rows there are in all, so that what is kept of each is no more than memory has room
+        for; None for very many.
 
     Examples
     --------
@@ -68,6 +74,7 @@ class Mixture(Model):
         n_neighbors=None,
         rows_per_step=None,
         keeps_local=False,
+        n_rows=None,
     ):
         self.observation = observation
         self.weights = weights
@@ -77,6 +84,7 @@ class Mixture(Model):
         self.n_neighbors = n_neighbors
         self.rows_per_step = rows_per_step
         self.keeps_local = keeps_local and observation.keeps_candidates
+        self.n_rows = np.inf if n_rows is None else n_rows
         self.axes = {"count": 0}
         self.axes |= {name: observation.axes.get(name, 0) for name in observation.empty(0)}
         self._last = None
@@ -211,6 +219,7 @@ class Mixture(Model):
             axes=self.axes,
             track=track,
             keeps_local=self.keeps_local and self.level < self.n_components,
+            keeps_found=observation.finds_more and self.n_rows * len(log_weights) <= MOST_FOUND,
         )
 
     @staticmethod
@@ -219,16 +228,23 @@ class Mixture(Model):
         observation, track = globals_.observation, globals_.track
         rows = observation.prepare(chunk.rows)
         start = chunk.start
-        if start is not None and start.shape[1] != globals_.level:
-            start = None  # L has changed
-        index, resp = responsibilities(rows, globals_, start)
+        if start is None or start.index.shape[1] != globals_.level:
+            start = Kept()  # it is the first visit, or L has changed
+        if start.visits >= SETTLED and globals_.keeps_found:
+            given = globals_.table, globals_.log_weights, globals_.level
+            index, weight, found = observation.best_again(rows, *given, start.index, start.found)
+            resp = _normalised(weight)
+        else:
+            found = None
+            index, resp = responsibilities(rows, globals_, start.index)
         stats = summarise(globals_, rows, index, resp, chunk.weight)
         if track is not None:
             stats.tracked = _tracked(track, globals_, rows, index, resp, chunk)
         if not globals_.keeps_local:
             return stats, None
         small = len(globals_.log_weights) <= np.iinfo(np.uint16).max
-        return stats, index.astype(np.uint16) if small else index
+        index = index.astype(np.uint16) if small else index
+        return stats, Kept(index, found, start.visits + 1)
 
     def bound(self, state, stats=None):
         """The bound of all data with these statistics: Hughes & Sudderth (2016), Eq. 3, 18 - 24."""
@@ -266,6 +282,33 @@ class Mixture(Model):
             gain += sign * self.observation.bound(part, self.observation.estimate(part))
             gain += sign * self.weights.bound(count, self.weights.estimate(count))
         return gain
+
+
+class Kept:
+    """What is kept of rows for the next pass.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n_rows, L), default=None
+        Their components; None for nothing.
+    found : object, default=None
+        What :meth:`~sklearn_sparsepost.observations.Observation.best_again` has found.
+    visits : int, default=0
+        How many passes this is of, all in the memory of one process.
+    """
+
+    def __init__(self, index=None, found=None, visits=0):
+        self.index = index
+        self.found = found
+        self.visits = visits
+
+    def __getstate__(self):
+        # What is found again as fast as it is sent stays here; where rows travel, it never pays.
+        return {"index": self.index, "found": None, "visits": 0}
+
+    def __sizeof__(self):
+        more = 0 if self.found is None else self.found.nbytes
+        return object.__sizeof__(self) + self.index.nbytes + more
 
 
 def responsibilities(rows, globals_, start=None):

@@ -87,6 +87,9 @@ class Observation:
     keeps_candidates : bool
         Whether :meth:`best` profits from knowing the components that were best before.
 
+    finds_more : bool
+        Whether :meth:`best_again` finds what the next pass profits from besides.
+
     axes : dict of str to int or None
         Which axis of the arrays of :meth:`empty` runs over components, where it is not the first;
         None for an array that all components share.
@@ -134,7 +137,7 @@ class Observation:
     array([0., 8.])
     """
 
-    keeps_candidates = False
+    keeps_candidates = finds_more = False
     axes: dict = {}
 
     def __init__(self, estimation="bayes"):
@@ -436,6 +439,35 @@ class Observation:
             found = self._weights(rows[block], table, log_weights)
             index[block], weight[block] = topl_weights(found, level)
         return index, weight
+
+    def best_again(self, rows, table, log_weights, level, start, found=None):
+        """Find the largest posterior weights of rows whose components have changed little.
+
+        Parameters
+        ----------
+        rows : ndarray or csr_array of shape (n_rows, n_features)
+            Prepared rows.
+        table : object
+            From :meth:`table`.
+        log_weights : ndarray of shape (n_components,)
+            Expected log-weights.
+        level : int
+            How many are wanted, at most the number of components.
+        start : ndarray of shape (n_rows, level)
+            The components that were best before, a hint.
+        found : object, default=None
+            What the last call found of these rows, under as many components; None for nothing.
+
+        Returns
+        -------
+        index : ndarray of shape (n_rows, level), int32
+            The components, as of :meth:`best`.
+        weight : ndarray of shape (n_rows, level)
+            Their log weights.
+        found : object or None
+            For the next call, if there is something.
+        """
+        return *self.best(rows, table, log_weights, level, start), None
 
     def _weights(self, rows, table, log_weights):
         """``log_weights + log_likelihood`` of all components."""
