@@ -1,7 +1,7 @@
 """The search for each row's L best components that knows what the pass before has found.
 
-What is found of a row and a component, a lower bound on their distance in the component's metric, is
-kept in a byte. Components change by factors that are known, most of them little; so a byte rules
+What is found of a row and a component, a lower bound on their distance in the component's metric,
+is kept in a byte. Components change by factors that are known, most of them little; so a byte rules
 out most pairs without any arithmetic on features, as triangle inequalities do in k-means (C. Elkan,
 "Using the triangle inequality to accelerate k-means", ICML 2003). What is left is bounded and
 weighed as `_mixture_search.pxd` tells.
@@ -26,10 +26,10 @@ STEP = 64
 
 cdef extern from *:
     """
-    /* The longest distance that a byte tells, times that within which a row's best components may be. */
+    /* The longest distance that a byte tells, times that of a row's components at most. */
     static const float SPARSEPOST_REACH = 4;
-    /* A component is looked at until its squares are so many times what there is room for: one that is
-       only just ruled out would be looked at again in the next pass. */
+    /* A component is looked at until its squares are so many times what there is room for: one that
+       is only just ruled out would be looked at again in the next pass. */
     static const float SPARSEPOST_MARGIN = 1.25f;
     /* Above every sum of squares. */
     static const float SPARSEPOST_NO_BOUND = 3e38f;
@@ -238,7 +238,7 @@ cdef inline int _bound_rows(
     const Bounds *of, Block *b, Lengths *of_rows, int g, int n, float shrink, float shift,
     unsigned char *now
 ) noexcept nogil:
-    """Those of the listed rows that a component is not ruled out for; notes what is found of all."""
+    """Listed rows that a component is not ruled out for; notes what is found of all of them."""
     cdef const int *factor = of.factors + <Py_ssize_t>g * of.n_pairs * of.W
     cdef float slack = of.slack[(g + 1) * of.n_stages - 1]
     cdef float per_root = ROUNDED_DOWN / of.scale[g], per_shrink = ROUNDED_DOWN / shrink

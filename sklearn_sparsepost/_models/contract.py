@@ -25,12 +25,18 @@ class Globals:
     def __init__(self, **parts):
         vars(self).update(parts)
 
-    def get_ready(self):
-        """Have what parts find when they are first read be found now, on all settled threads."""
+    def get_ready(self, starts=()):
+        """Have what parts find when they are first read be found now, on all settled threads.
+
+        Parameters
+        ----------
+        starts : list, default=()
+            What was kept of the chunks that will be worked on.
+        """
         for part in vars(self).values():
             for held in part.values() if isinstance(part, dict) else (part,):
                 if hasattr(held, "get_ready"):
-                    held.get_ready()
+                    held.get_ready(starts)
 
     def __sizeof__(self):
         # Dask asks, to tell what is worth shipping apart.

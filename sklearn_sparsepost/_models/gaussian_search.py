@@ -105,8 +105,11 @@ class GaussianSearch:
                     self._bounds = self._found_bounds()
         return self._bounds
 
-    def get_ready(self):
-        """Find what bounds weights, if it is not found yet."""
+    def get_ready(self, starts=()):
+        """Find what bounds weights, and how components have changed, if it is not found yet."""
+        for found in (getattr(start, "found", None) for start in starts):
+            if found is not None:
+                self.metrics.drift_from(found.metrics)
         return self.bounds
 
     def reduced_to_ship(self):

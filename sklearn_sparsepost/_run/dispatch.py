@@ -216,7 +216,7 @@ class Corpus:
         ahead = CHUNKS_AHEAD * n_workers
         if isinstance(backend, ThreadingBackend):
             read, given = self._read(chunks, starts), (step, globals_, key, n_threads)
-            yield from _on_threads(n_workers, ahead, read, *given)
+            yield from _on_threads(n_workers, ahead, read, starts, *given)
             return
         streams = getattr(backend, "supports_return_generator", False)
         options = {"return_as": "generator"} if streams else {}
@@ -237,7 +237,7 @@ class Corpus:
             Parallel(n_jobs=n_jobs, prefer="threads", **options) as parallel,
             deaths_noticed(parallel),
         ):
-            _get_ready(globals_)
+            _get_ready(globals_, starts)
             for first in range(0, len(chunks), ahead):
                 held = slice(first, first + ahead)
                 left = deque(chunks[held])
@@ -301,20 +301,20 @@ def _step_on(chunk, globals_, step, key):
     return step(chunk, globals_, key)
 
 
-def _get_ready(globals_):
+def _get_ready(globals_, starts):
     """Find what all workers of this process would wait for while one of them finds it."""
     if hasattr(globals_, "get_ready"):
-        globals_.get_ready()
+        globals_.get_ready(starts)
 
 
-def _on_threads(n_workers, ahead, chunks, step, globals_, *given):
+def _on_threads(n_workers, ahead, chunks, starts, step, globals_, *given):
     """Results of steps, in order, that threads of this process make, so many ahead.
 
     Joblib asks its threads every hundredth of a second whether they are done, in which time they
     could be.
     """
     with single_blas():
-        _get_ready(globals_)
+        _get_ready(globals_, starts)
         pool = ThreadPoolExecutor(n_workers)
         try:
             sent = (pool.submit(_on_worker, step, chunk, globals_, *given) for chunk in chunks)
