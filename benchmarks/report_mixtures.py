@@ -148,7 +148,7 @@ def _parts(runs):
         return []
     names = {
         "axes": "turning rows",
-        "search": "search for L weights, up to the third pass",
+        "search": "search for L weights, up to the fifth pass",
         "again": "the same by what was found before",
         "weights": "of which weighing L a row",
         "statistics": "statistics",
@@ -161,7 +161,7 @@ def _parts(runs):
         for seconds in (double, single)
     ]
     parts = [(label, double[name], single[name]) for name, label in names.items()]
-    parts.append(("all, from the fourth pass on", *whole))
+    parts.append(("all, from the sixth pass on", *whole))
     rows = [[label, *map(number, pair), _ratio(*pair)] for label, *pair in parts]
     note = (
         "Seconds for 100,000 patches, 200 components, L = 4, one thread. Bounds are always "

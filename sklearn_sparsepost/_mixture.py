@@ -266,7 +266,7 @@ class SparseMixture(BaseMixture):
     little once variances come near it. In float32 it may fall by rounding.
 
     Batch and memoized learning keep L numbers an observation; of Gaussians with "full" covariances,
-    where global steps are of many observations, from the fourth pass on also a byte an observation
+    where global steps are of many observations, from the sixth pass on also a byte an observation
     and component, 256 MiB at most and twice that during a pass, by which later passes are faster
     and find the same.
 

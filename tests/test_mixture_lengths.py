@@ -17,6 +17,7 @@ from sklearn_sparsepost._models.mixture import Kept, Mixture
 from sklearn_sparsepost.observations import Observation
 
 K, N = 40, 1111
+PASSES = mixture_model.SETTLED + 4
 
 
 def covariances(D, seed=0, decades=1.0):
@@ -169,7 +170,7 @@ def test_drifts_bound_lengths(dtype, centred, amount):
     assert (distances(rows, moved, to) >= least * (1 - rounding)).all()
 
 
-def fitted(X, passes=9, **options):
+def fitted(X, passes=PASSES, **options):
     options = {"assume_centered": True, "learning_method": "batch", "sparsity_level": 3} | options
     return SparseMixture(40, max_iter=passes, tol=0, random_state=0, **options).fit(X)
 
@@ -198,10 +199,10 @@ def test_fits_are_the_same(patches, monkeypatch, noted, dtype, method, centred, 
     options |= {"n_batches": 2}
     found = fitted(X, **options)
     n_first = noted.count(False)
-    assert n_first >= 2 and len(noted) == n_first * (9 - mixture_model.SETTLED)
+    assert n_first >= 2 and len(noted) == n_first * (PASSES - mixture_model.SETTLED)
     monkeypatch.setattr(mixture_model, "MOST_FOUND", 0)
     want = fitted(X, **options)
-    assert len(noted) == n_first * (9 - mixture_model.SETTLED)
+    assert len(noted) == n_first * (PASSES - mixture_model.SETTLED)
     for name in ("weights_", "covariances_", "means_", "bound_history_"):
         assert getattr(found, name).tobytes() == getattr(want, name).tobytes()
 
@@ -225,7 +226,7 @@ def test_rows_that_are_far_away(patches):
 
 def test_nothing_is_kept_of_many_rows_or_components(patches, noted, monkeypatch):
     monkeypatch.setattr(mixture_model, "MOST_FOUND", 40 * len(patches) - 1)
-    assert not noted and fitted(patches).n_iter_ == 9
+    assert not noted and fitted(patches).n_iter_ == PASSES
     assert not noted
     monkeypatch.setattr(mixture_model, "MOST_FOUND", 40 * len(patches))
     fitted(patches)
@@ -238,9 +239,9 @@ def test_nothing_is_kept_of_many_rows_or_components(patches, noted, monkeypatch)
 
 def test_nothing_that_was_found_is_sent(patches, noted):
     """A process that gets rows' components begins anew."""
-    whole = fitted(patches, passes=6, warm_start=True)
+    whole = fitted(patches, passes=PASSES - 1, warm_start=True)
     kept = whole._fit_state.local[0][0]
-    assert kept.visits == 6 and kept.found.nbytes >= 40 * len(kept.index)
+    assert kept.visits == PASSES - 1 and kept.found.nbytes >= 40 * len(kept.index)
     sent = pickle.loads(pickle.dumps(kept))
     np.testing.assert_array_equal(sent.index, kept.index)
     assert sent.found is None and sent.visits == 0
@@ -249,15 +250,15 @@ def test_nothing_that_was_found_is_sent(patches, noted):
     del noted[:]
     there.set_params(max_iter=2).fit(patches)
     assert not noted
-    assert there.covariances_.tobytes() == fitted(patches, passes=8).covariances_.tobytes()
+    assert there.covariances_.tobytes() == fitted(patches, passes=PASSES + 1).covariances_.tobytes()
 
 
 def test_fits_that_go_on_know_what_was_found(patches, noted):
-    mixture = fitted(patches, passes=5, warm_start=True)
+    mixture = fitted(patches, passes=PASSES - 2, warm_start=True)
     del noted[:]
     mixture.set_params(max_iter=1).fit(patches)
     assert noted and all(noted)
-    want = fitted(patches, passes=6)
+    want = fitted(patches, passes=PASSES - 1)
     assert mixture.covariances_.tobytes() == want.covariances_.tobytes()
     del noted[:]
     mixture.set_params(sparsity_level=2).fit(patches)  # another L
@@ -266,7 +267,7 @@ def test_fits_that_go_on_know_what_was_found(patches, noted):
 
 def test_metrics_of_earlier_passes_are_let_go(patches, noted):
     alive = weakref.WeakSet()
-    mixture = SparseMixture(40, max_iter=8, tol=0, assume_centered=True, random_state=0)
+    mixture = SparseMixture(40, max_iter=PASSES, tol=0, assume_centered=True, random_state=0)
     mixture.set_params(learning_method="batch", warm_start=True)
     again = GaussianSearch.again
 

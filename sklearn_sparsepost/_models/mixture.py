@@ -14,9 +14,9 @@ from sklearn_sparsepost._run.threads import single_blas
 from sklearn_sparsepost._suffstats import SuffStats
 
 SCALARS = ("n_samples", "total_weight", "entropy", "base")
-# What is found of rows and components is kept, besides the components, from this visit of rows on:
-# before, components change too much. A byte each, of so many at most.
-SETTLED, MOST_FOUND = 3, 2**28
+# What is found of rows and components is kept after so many visits of rows: before, components
+# change much, and a short fit would not gain by it. A byte each, of so many at most.
+SETTLED, MOST_FOUND = 5, 2**28
 
 
 class Mixture(Model):
