@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost._run.streams import STREAM_INIT
-from sklearn_sparsepost._starts import agglomerative
+from sklearn_sparsepost._starts import agglomerative, helpers
 from sklearn_sparsepost._starts.helpers import distinct_rows
 from sklearn_sparsepost._starts.rows import first_responsibilities
 from sklearn_sparsepost._tables import distinct_pairs
@@ -506,3 +506,18 @@ def test_tied_components_are_merged_and_deleted_by_the_whole_bound():
         rows, of = mixture.sample(2000, random_state=0)
         gap = rows - mixture.means_[of]
         np.testing.assert_allclose(np.cov(gap.T), mixture.covariances_, atol=0.5)
+
+
+@pytest.mark.parametrize("numbers", ["any", "few", "equal"])
+def test_rows_are_sorted_as_by_two_keys(numbers):
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 2, 3, 50, 700):
+        value = rng.integers(0, max(1, size // 3), size=size) / 3 - 1
+        value[value == 0] *= rng.choice([-1, 1], size=(value == 0).sum())  # 0 and -0 are equal
+        number = rng.integers(2**63, size=size, dtype=np.uint64) * np.uint64(2)
+        if numbers == "few":
+            number = number[rng.integers(size, size=size)] if size else number
+        elif numbers == "equal":
+            number[:] = 2**60
+        wanted = np.lexsort((number, value))
+        np.testing.assert_array_equal(helpers._sorted_by(value, number), wanted)

@@ -71,11 +71,26 @@ def distinct_rows(rows, weight=None):
 def _together(rows):
     """An order of rows that has equal ones together, by their last feature first; their numbers."""
     numbers = _numbers(rows)
-    order = np.lexsort((numbers, rows[:, -1]))
+    order = _sorted_by(rows[:, -1], numbers)
     alike = np.flatnonzero(numbers[order[1:]] == numbers[order[:-1]])
     if not (rows[order[alike]] == rows[order[alike + 1]]).all():
         order = np.lexsort(rows.T)  # different rows have one number
     return order, numbers
+
+
+def _sorted_by(value, number):
+    """As ``np.lexsort((number, value))``, of different numbers mostly: one sort of integers."""
+    order = np.argsort(value)
+    rank = np.empty(len(order), dtype=np.uint64)
+    rank[order] = np.cumsum(np.append(False, value[order[1:]] != value[order[:-1]]))
+    n_bits = np.uint64(max(1, len(order).bit_length()))
+    key = rank << (np.uint64(64) - n_bits) | number >> n_bits
+    order = np.argsort(key)
+    same = key[order[1:]] == key[order[:-1]]
+    tied = np.append(same, False) | np.append(False, same)
+    among = order[tied]
+    order[tied] = among[np.lexsort((among, number[among], key[among]))]
+    return order
 
 
 def _numbers(rows):
