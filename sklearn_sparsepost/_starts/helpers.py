@@ -81,6 +81,8 @@ def _together(rows):
 def _sorted_by(value, number):
     """As ``np.lexsort((number, value))``, of different numbers mostly: one sort of integers."""
     order = np.argsort(value)
+    if len(order) == 0:
+        return order
     rank = np.empty(len(order), dtype=np.uint64)
     rank[order] = np.cumsum(np.append(False, value[order[1:]] != value[order[:-1]]))
     n_bits = np.uint64(max(1, len(order).bit_length()))
