@@ -309,3 +309,42 @@ def test_lengths_and_kept():
     lengths = Lengths(None, np.zeros(64, np.float32), np.zeros((3, 64), np.uint8), None, None)
     assert lengths.nbytes == 4 * 64 + 3 * 64
     assert Kept(np.zeros((64, 2), np.uint16), lengths).__sizeof__() >= lengths.nbytes + 256
+
+
+@pytest.mark.parametrize("method", ["batch", "memoized"])
+@pytest.mark.parametrize("after", [1, 3])
+def test_interrupted_passes_leave_what_was_found_before(patches, noted, monkeypatch, method, after):
+    """Some chunks of the pass have been searched, and what they found is of components to come."""
+    monkeypatch.setattr("sklearn_sparsepost._run.chunks.DENSE_CHUNK_SIZE", 1 << 14)
+    options = {"learning_method": method, "n_batches": 2}
+    want = fitted(patches, **options)
+    n_searches = len(noted) // (PASSES - mixture_model.SETTLED)
+    mixture = fitted(patches, passes=PASSES - 2, warm_start=True, **options)
+    del noted[:]
+    again = GaussianSearch.again
+
+    def interrupted(*args):
+        if len(noted) == after:
+            raise KeyboardInterrupt
+        return again(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GaussianSearch, "again", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mixture.set_params(max_iter=2).fit(patches)
+    assert n_searches > after == len(noted)
+    assert mixture.score(patches) > mixture.score(patches[::-1] + 1)
+    mixture.fit(patches)
+    assert all(noted) and len(noted) == after + 2 * n_searches
+    assert mixture.covariances_.tobytes() == want.covariances_.tobytes()
+
+
+def test_workers_to_whom_components_are_sent_find_nothing(patches, noted, local_cluster):
+    da = pytest.importorskip("dask.array", reason="needs the dask extra")
+    X = da.from_array(patches, chunks=(len(patches) // 2, -1))
+    with local_cluster(1, 2, processes=False) as client, client.as_current():
+        found = fitted(X)
+    assert not noted
+    want = fitted(patches)
+    assert noted
+    np.testing.assert_allclose(found.covariances_, want.covariances_, rtol=1e-6)
