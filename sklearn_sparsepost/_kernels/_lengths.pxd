@@ -6,7 +6,7 @@ cdef extern from "_lengths.h" nogil:
     int within_reach(
         const unsigned char *old, int n, float shrink, float shift, bint settles,
         const float *inverse, const float *scale, float room, const float *square,
-        const float *need, float slack, unsigned char *now, int *number,
+        const float *need, float slack, unsigned char *now, int *number, float *kept,
     )
     void note_lengths(
         const float *squares, int n, float slack, const float *per_root, float scale,

@@ -115,7 +115,7 @@ def best_weights_again(
     cdef size_t n_bytes = lay_out(&b, NULL, block, n_first, P, L, K, sizeof(floating))
     cdef unsigned char[::1] memory = np.empty(n_bytes, np.uint8)
     lay_out(&b, <char *>&memory[0], block, n_first, P, L, K, sizeof(floating))
-    cdef float[:, ::1] by_row = np.zeros((5, block), np.float32)
+    cdef float[:, ::1] by_row = np.zeros((5, block + STEP), np.float32)
     cdef int[::1] listed = np.empty(block + STEP, np.int32)  # what comes after the last is written
     cdef Lengths of_rows = Lengths(
         inverse=&by_row[0, 0], scale=&by_row[1, 0], per_root=&by_row[2, 0], room=&by_row[3, 0],
@@ -219,7 +219,7 @@ cdef inline int _list_rows(
     cdef float slack = of.slack[(g + 1) * of.n_stages - 1]
     n = within_reach(
         known, b.n, shrink, shift, settles, of_rows.inverse, of_rows.scale, room, b.square,
-        b.need, slack / per_unit, now, of_rows.listed,
+        b.need, slack / per_unit, now, of_rows.listed, of_rows.room,
     )
     for i in range(n):
         at = of_rows.listed[i]
@@ -228,7 +228,7 @@ cdef inline int _list_rows(
         if user < b.stop[k] and b.user[user] == b.first + at:
             continue
         of_rows.listed[held] = b.survivor[held] = at
-        of_rows.room[held] = (room * b.square[at] - b.need[at]) * per_unit + slack
+        of_rows.room[held] = of_rows.room[i] * per_unit
         b.left[held] = MARGIN * of_rows.room[held]
         held += 1
     return held
