@@ -639,7 +639,9 @@ class SparseMixture(BaseMixture):
         if weights.estimation != "ml":
             found["weight_concentration_prior_"] = weights.prior
             split = concentration.ndim == 2
-            found["weight_concentration_"] = tuple(concentration.T) if split else concentration
+            found["weight_concentration_"] = (
+                tuple(np.ascontiguousarray(concentration.T)) if split else concentration
+            )
         # In use: half an observation of average weight is the least; a ratio, so without factor.
         least = 0.5 * state.stats["total_weight"] / max(state.stats["n_samples"], 1)
         found["n_components_"] = int((state.stats.value("count") >= least).sum())

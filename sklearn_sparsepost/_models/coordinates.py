@@ -75,7 +75,8 @@ class Whitened(Moved):
         if not deviations[-1]:
             deviations[:] = 1
         least = max(LEAST_RATIO * deviations[-1], LEAST_SCALE)
-        self.scales = np.maximum(deviations, least)[::-1]
+        # In one piece, as it is when it is read again: powers by vectors have other last bits.
+        self.scales = np.ascontiguousarray(np.maximum(deviations, least)[::-1])
         axes = axes[:, ::-1]
         # Rows are multiplied by the one, and points in these coordinates by the other.
         self.forth = np.ascontiguousarray(axes / self.scales)
