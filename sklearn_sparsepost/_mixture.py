@@ -127,10 +127,10 @@ class SparseMixture(BaseMixture):
             default="agglomerative"
         The first responsibilities, of at most 50,000 observations:
 
-        - "agglomerative": small clusters, four for each component, of which those are merged that
-          gain most evidence under Gaussians of the shape `covariance_type` [3]_ [4]_; of other
-          dense observations under spherical ones. Five steps of k-means follow if evidence gains
-          by them. No more than 400 K observations are looked at, but 10,000 in any case. For
+        - "agglomerative": small clusters, three or four for each component, of which those are
+          merged that gain most evidence under Gaussians of the shape `covariance_type` [3]_ [4]_;
+          of other dense observations under spherical ones. Steps of k-means follow if evidence
+          gains by them. No more than 400 K observations are looked at, but 10,000 in any case. For
           "multinomial" clusters by k-means++ among 16 K observations, blurred: nine tenths of each
           component are what all observations have in common.
         - "k-means++": each observation belongs to the nearest of K observations drawn by

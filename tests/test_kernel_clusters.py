@@ -5,6 +5,7 @@ import pytest
 from scipy.special import gammaln
 
 from sklearn_sparsepost._kernels import clusters as kernels
+from sklearn_sparsepost._kernels import merges
 
 DOUBT = 1e-3
 NAMES = ("count", "means", "second", "further", "value")
@@ -206,11 +207,11 @@ def test_log_evidence(shape):
     parts = some_clusters(shape)
     parts[0][3] = 0
     value = np.full(40, np.nan)
-    kernels.log_evidence(*parts, value)
+    merges.log_evidence(*parts, value)
     np.testing.assert_allclose(value, Reference(*parts).value, rtol=1e-10, atol=1e-8)
     assert value[3] == 0
     none = [part[:0].copy() for part in (*parts, value)]
-    kernels.log_evidence(*none)
+    merges.log_evidence(*none)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e9])
@@ -219,7 +220,7 @@ def test_log_evidence_of_any_scale(shape, scale):
     count, means, second, further = some_clusters(shape)
     parts = count * 1e5, means, second * scale, further * scale
     value = np.empty(40)
-    kernels.log_evidence(*parts, value)
+    merges.log_evidence(*parts, value)
     np.testing.assert_allclose(value, Reference(*parts).value, rtol=1e-10)
 
 
@@ -228,7 +229,7 @@ def test_log_evidence_of_huge_weights(shape):
     count, means, second, further = some_clusters(shape)
     parts = count * 1e20, means, second * 1e20, further * 1e20
     value = np.empty(40)
-    kernels.log_evidence(*parts, value)
+    merges.log_evidence(*parts, value)
     assert np.isfinite(value).all()  # rounding leaves no matrix without a determinant
     if not shape[0]:
         np.testing.assert_allclose(value, Reference(*parts).value, rtol=1e-10)
@@ -243,7 +244,7 @@ def test_merge_clusters(shape, most):
     pairs = np.unique(np.sort(rng.integers(40, size=(90, 2)), axis=1), axis=0)
     pairs = pairs[pairs[:, 0] < pairs[:, 1]]
     value, target = wanted.value.copy(), np.arange(40)
-    found = kernels.merge_clusters(*parts, value, pairs.astype(np.int32), most, target)
+    found = merges.merge_clusters(*parts, value, pairs.astype(np.int32), most, target)
     labels, n_merges = wanted.merge(pairs, most)
     assert found == n_merges == 40 - len(np.unique(target)) <= most
     np.testing.assert_array_equal(target, labels)
@@ -255,10 +256,10 @@ def test_merge_clusters(shape, most):
 def test_merges_end_with_the_pairs():
     parts = some_clusters(SHAPES[0], K=6)
     value, target = np.empty(6), np.arange(6)
-    kernels.log_evidence(*parts, value)
-    assert kernels.merge_clusters(*parts, value, np.empty((0, 2), np.int32), 3, target) == 0
+    merges.log_evidence(*parts, value)
+    assert merges.merge_clusters(*parts, value, np.empty((0, 2), np.int32), 3, target) == 0
     pairs = np.array([[0, 4], [1, 4], [2, 3]], dtype=np.int32)
-    assert kernels.merge_clusters(*parts, value, pairs, 5, target) == 3
+    assert merges.merge_clusters(*parts, value, pairs, 5, target) == 3
     np.testing.assert_array_equal(target, [0, 0, 2, 2, 0, 5])
 
 
@@ -266,7 +267,7 @@ def test_equal_gains_are_taken_by_the_order_of_clusters():
     count, means = np.ones(6), np.array([[0.0], [1], [10], [11], [20], [21]])
     parts = count, means, np.zeros((6, 0, 0)), np.zeros((6, 1))
     value, target = np.empty(6), np.arange(6)
-    kernels.log_evidence(*parts, value)
+    merges.log_evidence(*parts, value)
     pairs = np.array([[4, 5], [0, 1], [2, 3]], dtype=np.int32)
-    kernels.merge_clusters(*parts, value, pairs, 1, target)
+    merges.merge_clusters(*parts, value, pairs, 1, target)
     np.testing.assert_array_equal(target, [0, 0, 2, 3, 4, 5])

@@ -130,7 +130,7 @@ def test_a_merge_is_the_union(shape):
     labels = np.arange(len(X)) % 4
     merged = clusters_of(X, labels, shape)
     pair, target = np.array([[1, 3]], dtype=np.int32), np.arange(4)
-    assert agglomerative.kernels.merge_clusters(*merged.parts, pair, 1, target) == 1
+    assert agglomerative.merges.merge_clusters(*merged.parts, pair, 1, target) == 1
     np.testing.assert_array_equal(target, [0, 1, 2, 1])
     both = clusters_of(X, np.where(labels == 3, 1, labels), shape)
     for found, wanted in zip(merged.parts, both.parts, strict=True):
@@ -215,6 +215,44 @@ def test_the_nearest_centre_at_every_scale(dtype, monkeypatch):
             np.arange(len(data)), agglomerative._Rows(data, None, True).nearest(data[:40])
         ]
         np.testing.assert_array_less(found, 1.001 * exact.min(axis=1) + 1e-9)
+
+
+def shells_of(X, weight, centres):
+    """Which shell each row is in, how far it is from its centre, and the nearest centre."""
+    rows = agglomerative._Rows(X, weight, True)
+    nearest = rows.nearest(centres)
+    found, n_clusters = agglomerative._shells(rows, nearest, centres)
+    assert found.min() >= 0 and found.max() < n_clusters
+    return found, ((X - centres[nearest]) ** 2).sum(axis=1), nearest
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_heavy_clusters_are_cut_into_shells(weighted):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(scale=100, size=(12, 3))
+    sizes = np.array([900, 500] + [40] * 10)
+    X = np.repeat(centres, sizes, axis=0) + rng.normal(size=(sizes.sum(), 3))
+    X[:150] = centres[0]  # more than a shell weighs
+    weight = rng.integers(1, 3, len(X)).astype(float) if weighted else np.ones(len(X))
+    weight[np.argmax(((X - centres[1]) ** 2).sum(axis=1) * (np.arange(len(X)) < 1400))] = 0
+    found, distance, nearest = shells_of(X, weight, centres)
+    count = np.bincount(nearest, weight)
+    most = agglomerative.MOST_WEIGHT * count.sum() / 12
+    for k in range(12):
+        inside = nearest == k
+        shells = np.unique(found[inside])
+        assert len(shells) <= np.ceil(count[k] / most)
+        assert shells[0] == k and (len(shells) > 1) == (count[k] > most)
+        ends = [(distance[found == s].min(), distance[found == s].max()) for s in shells]
+        assert (np.diff(np.ravel(ends)) > -1e-4).all()  # one around the other
+        assert np.bincount(found[inside], weight[inside]).max() <= most + (160 if k == 0 else 3)
+    assert len(np.unique(found[:150])) == 1
+    # the order of rows is nothing, and weights are repetitions
+    other = rng.permutation(len(X))
+    np.testing.assert_array_equal(shells_of(X[other], weight[other], centres)[0], found[other])
+    times = weight.astype(int)
+    repeated = shells_of(np.repeat(X, times, axis=0), None, centres)[0]
+    np.testing.assert_array_equal(repeated, np.repeat(found, times))
 
 
 @pytest.mark.parametrize("one_number", [False, True])

@@ -8,6 +8,7 @@ HOT = (
     "_gibbs_lda",
     "_logits",
     "_matrices",
+    "_merges",
     "_mixture",
     "_mixture_lengths",
     "_sampled_documents",
@@ -16,7 +17,7 @@ HOT = (
     "_topic_words",
 )
 # Of these, those that -O2 with vectors makes a few per cent slower than -O3.
-UNROLLED = ("_clusters", "_matrices", "_mixture", "_mixture_lengths")
+UNROLLED = ("_clusters", "_matrices", "_merges", "_mixture", "_mixture_lengths")
 PLAIN = (
     "_cpu",
     "_first_draws",

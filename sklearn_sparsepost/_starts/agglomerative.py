@@ -6,12 +6,14 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
 from sklearn_sparsepost._kernels import clusters as kernels
-from sklearn_sparsepost._kernels import matrices, mixture
+from sklearn_sparsepost._kernels import matrices, merges, mixture
 from sklearn_sparsepost._run.threads import single_blas
 
-# How many clusters there are at first for each that is wanted, and the neighbours of each that it
-# may be merged with.
-SMALL_CLUSTERS, N_NEIGHBORS = 4, 4
+# How many clusters there are at first for each that is wanted, for each beyond so many, and the
+# neighbours of each that it may be merged with.
+SMALL_CLUSTERS, LATER_CLUSTERS, MANY, N_NEIGHBORS = 4, 3, 30, 4
+# Of small clusters those with so many times the average weight are cut into shells.
+MOST_WEIGHT = 4
 # Steps of k-means from the clusters: fewer may gain evidence of data that they do no good.
 MEAN_STEPS = 3
 # So many rows a cluster are enough to see whether they gain.
@@ -32,12 +34,14 @@ BLOCK_BYTES = 2**20
 def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, rng):
     r"""Hard clusters by model-based agglomeration, for Gaussians of the shape that is to be fitted.
 
-    Four times as many rows as clusters are drawn, half uniformly and half by k-means++ [1]_: the
-    former are where the data are dense, the latter see to it that no group is missed. The nearest
-    rows of each are a small cluster; those two, of neighbours, are merged whose union gains most
-    evidence [2]_, until as many are left as are wanted. Three steps of k-means follow, of fifty
-    rows a cluster and then of all, where the evidence of all gains by them, as it does of
-    embeddings. The evidence of a cluster of n rows with scatter matrix S is that of a Gaussian
+    Four times as many rows as clusters are drawn, three for each cluster beyond the thirtieth, half
+    uniformly and half by k-means++ [1]_: the former are where the data are dense, the latter see to
+    it that no group is missed. The nearest rows of each are a small cluster, or shells around it if
+    they weigh more than four times the average: what is densest near a centre, or repeated, has a
+    width of its own. Those two, of neighbours, are merged whose union gains most evidence [2]_,
+    until as many are left as are wanted. Three steps of k-means follow, of fifty rows a cluster and
+    then of all, where the evidence of all gains by them, as it does of embeddings. The evidence of
+    a cluster of n rows with scatter matrix S is that of a Gaussian
     whose mean has a flat prior, and its precision a Wishart prior of :math:`\nu` degrees of freedom
     around the cluster's own mean variance t, so that narrow clusters are judged as wide ones are:
 
@@ -78,10 +82,12 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
        clustering", SIAM J. Sci. Comput. 20, 1998.
     """
     of_rows, of_distinct = weight
-    n_small = min(SMALL_CLUSTERS * n_clusters, len(distinct))
+    n_small = SMALL_CLUSTERS * min(n_clusters, MANY) + LATER_CLUSTERS * max(n_clusters - MANY, 0)
+    n_small = min(n_small, len(distinct))
     with single_blas():
         rows = _Rows(rows, of_rows, covariance_type in ("full", "tied"))
-        labels = rows.nearest(_centres(distinct, of_distinct, n_small, rng))
+        centres = _centres(distinct, of_distinct, n_small, rng)
+        labels, n_small = _shells(rows, rows.nearest(centres), centres)
         moments = _Moments(rows, labels, n_small, covariance_type)
         clusters = _Clusters(*moments.of(labels, n_small))
         labels = clusters.merged(n_clusters)[labels]
@@ -150,6 +156,38 @@ def _scale(most):
     return 2.0 ** -max(np.frexp(most)[1] + 1, -1000)
 
 
+def _shells(rows, labels, centres):
+    """Labels of clusters of which the heaviest are cut into shells, and how many there are then.
+
+    Shells of a cluster weigh about the same, but for rows that are as far from its centre.
+    """
+    n_clusters = len(centres)
+    count = rows.count(labels, n_clusters)
+    parts = np.ceil(count * (n_clusters / MOST_WEIGHT / rows.total)).astype(np.intp)
+    held = np.flatnonzero(parts[labels] > 1)
+    if len(held) == 0:
+        return labels, n_clusters
+    of = labels[held]
+    gap = rows.single[held]
+    gap -= rows.scaled(centres).astype(np.float32)[of]
+    square = np.einsum("ij,ij->i", gap, gap)
+    order = np.lexsort((square, of))
+    held, of, square = held[order], of[order], square[order]
+    weight = rows.weight[held] if len(rows.weight) else np.ones(len(held))
+    inside = weight.cumsum() - weight
+    first = np.append(True, of[1:] != of[:-1])
+    # The first of the rows that are as far, and the first of the cluster's.
+    tied = first | np.append(True, square[1:] != square[:-1])
+    inside = inside[tied][tied.cumsum() - 1] - inside[first][first.cumsum() - 1]
+    # What weighs nothing may be behind all.
+    shell = np.minimum(inside * parts[of] / count[of], parts[of] - 1).astype(np.intp)
+    further = np.maximum(parts - 1, 0)
+    begin = n_clusters + further.cumsum() - further
+    labels = labels.copy()
+    labels[held] = np.where(shell > 0, begin[of] + shell - 1, of)
+    return labels, n_clusters + further.sum()
+
+
 class _Rows:
     """Rows, their differences from their mean in single precision, scaled, and sums of these.
 
@@ -197,9 +235,13 @@ class _Rows:
             out = np.empty(self.rows[held].shape) if out is None else out
             yield held, np.subtract(self.rows[held], self.around, out=out[: held.stop - held.start])
 
+    def scaled(self, points):
+        """Points as `single` has rows, in double precision."""
+        return (points - self.around) * self.scale
+
     def nearest(self, centres):
         """The nearest centre of each row, or one within a thousandth of the least distance."""
-        scaled = (centres - self.around) * self.scale
+        scaled = self.scaled(centres)
         labels = np.empty(len(self.rows), dtype=np.intp)
         kernels.nearest_centres(
             self.single,
@@ -376,7 +418,7 @@ class _Clusters:
         self.count, self.means = count, means
         self.evidence = np.empty(len(count))
         self.parts = count, means, second, further, self.evidence
-        kernels.log_evidence(*self.parts)
+        merges.log_evidence(*self.parts)
         self.left = np.flatnonzero(count > 0)
 
     def merged(self, n_clusters):
@@ -384,7 +426,7 @@ class _Clusters:
         target = np.arange(len(self.count))
         while len(self.left) > n_clusters:
             most = len(self.left) - n_clusters
-            kernels.merge_clusters(*self.parts, self._neighbours(), most, target)
+            merges.merge_clusters(*self.parts, self._neighbours(), most, target)
             self.left = self.left[target[self.left] == self.left]
         return _ranks(self.count, self.left)[target]
 
