@@ -109,9 +109,10 @@ class AliasLDA(BaseSampledTopics):
     init : {"k-means++", "random", "anchor"} or array-like of shape (n_components, n_features), \
             default="k-means++"
         The topics under which the first assignments are drawn, as in :class:`SparseLDA`, each
-        token's whatever its document. "k-means++" has fewer candidates the more topics there are,
-        and documents change clusters only under "pitman_yor". There the first sweeps are those of
-        "dirichlet", half of `burn_in` but 30 at the most, in which first topics part sooner.
+        topic likelier the more of the document's tokens have it already. "k-means++" has fewer
+        candidates the more topics there are, and documents change clusters only under
+        "pitman_yor". There the first sweeps are those of "dirichlet", half of `burn_in` but 30 at
+        the most, in which first topics part sooner.
         "random" draws uniformly, as other samplers do.
 
     max_iter : int, default=100

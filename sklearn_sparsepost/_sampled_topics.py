@@ -52,7 +52,7 @@ class BaseSampledTopics(BaseTopicEstimator):
 
     A fit begins at `init` as ``_seeding``, keyword arguments of :func:`first_counts`, has it; and
     ``_infers_first`` says whether documents are inferred under these topics before those of their
-    tokens are drawn, or nothing is asked of them.
+    tokens are drawn, or nothing is known of them but the tokens that were drawn before.
 
     They are asked before the first pass; a pass itself reads nothing of the estimator.
     """
@@ -395,7 +395,7 @@ def _first_topics(
     tokens : Tokens
         Their tokens.
     topics : ndarray of shape (n_components, n_features), RunningWeights or None
-        Pseudo-counts of words in topics, or what topics weigh in words if nothing is asked of
+        Pseudo-counts of words in topics, or what topics weigh in words if nothing is known of
         documents; None for draws that are uniform.
     inference : object
         How documents are inferred.

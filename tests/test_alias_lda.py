@@ -67,14 +67,22 @@ def test_is_as_good_as_variational_inference():
 
 
 @pytest.mark.parametrize("words", ["dirichlet", "pitman_yor"])
-def test_first_topics_are_drawn_whatever_the_documents(words):
-    """A quarter of the prior is of the first topic; so is half of each document for sure."""
+def test_first_topics_are_drawn_within_their_documents(words):
+    """A quarter of the prior is of the first topic, which the other word has for sure."""
     X = sp.csr_matrix(np.tile([20, 20, 0], (200, 1)))
     topics = np.array([[0.5, 0.5, 0], [0.5, 0, 0.5]])
     options = {"init": topics, "doc_topic_prior": [0.1, 0.3], "topic_word_prior_type": words}
     chain = AliasLDA(2, max_iter=0, random_state=0, **options).fit(X)._fit_state
     assert (chain.z[chain.tokens.word == 1] == 0).mean() > 0.99
-    assert (chain.z[chain.tokens.word == 0] == 0).mean() == pytest.approx(0.25, abs=0.05)
+    chances = np.array([1.0])  # of how many tokens of the first word the second topic has
+    for drawn in range(20):
+        n = np.arange(drawn + 1)
+        second, first = 0.75 * (1 + n), 0.25 * (1 + 20 + drawn - n)
+        share = second / (first + second)
+        chances = np.append(chances * (1 - share), 0) + np.append(0, chances * share)
+    want = 1 - chances @ np.arange(21) / 20
+    assert 0.5 < want < 0.9
+    assert (chain.z[chain.tokens.word == 0] == 0).mean() == pytest.approx(want, abs=0.05)
 
 
 @pytest.mark.parametrize("init", ["k-means++", "random", "anchor"])

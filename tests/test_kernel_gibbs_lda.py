@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from geweke import have_one_mean, replace_tokens, replace_words
 from reference import agrees
 from scipy.special import gammaln
+from scipy.stats import chi2
 from sklearn.base import clone
 
 from sklearn_sparsepost import AliasLDA
@@ -413,6 +414,27 @@ def test_geweke(sampler):
     assert have_one_mean(chain, prior_draws, 80, 4)
 
 
+def drawn_by_words(words, running, stream):
+    """Topics of a document's tokens, one after the other from the last one on."""
+    drawn, z = {}, np.empty(len(words), dtype=np.int64)
+    for stop in range(len(words), 0, -16):
+        run = np.arange(max(stop - 16, 0), stop)
+        numbers = stream.random(len(run))
+        own = [
+            np.searchsorted(running[w], u, side="right")
+            for w, u in zip(words[run], numbers, strict=True)
+        ]
+        for i, k in zip(run[::-1], own[::-1], strict=True):
+            share = np.diff(running[words[i]], prepend=np.float32(0))
+            near = np.cumsum([n * share[j] for j, n in drawn.items()], dtype=np.float32)
+            u = stream.random() * (1 + (float(near[-1]) if drawn else 0.0))
+            if drawn and u < near[-1]:
+                k = list(drawn)[np.searchsorted(near, u, side="right")]
+            drawn[k] = drawn.get(k, 0) + 1
+            z[i] = k
+    return z
+
+
 @pytest.mark.parametrize("n_components", [1, 2, 7, 64, 300])
 @pytest.mark.parametrize("wide", [False, True])
 def test_topics_by_words_are_those_of_the_random_numbers(n_components, wide):
@@ -427,16 +449,35 @@ def test_topics_by_words_are_those_of_the_random_numbers(n_components, wide):
     want = np.empty(len(word), dtype=np.int64)
     for d, (begin, end) in enumerate(itertools.pairwise(ptr)):
         stream = np.random.Generator(np.random.Philox(key=[5, 9], counter=[0, 0, d, 0]))
-        drawn = stream.random(end - begin)
-        want[begin:end] = [
-            np.searchsorted(running[w], u, side="right")
-            for w, u in zip(word[begin:end], drawn, strict=True)
-        ]
+        want[begin:end] = drawn_by_words(word[begin:end], running, stream)
     for n_threads in (1, 3):
         z = np.zeros(len(word), dtype=np.int32 if wide else np.uint16)
         draw_by_words(word, ptr, running, z, 5, 9, n_threads=n_threads)
         np.testing.assert_array_equal(z, want)
         assert (weight[word, z] > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_topics_by_words_follow_a_polya_urn(seed):
+    n_documents = 20_000
+    share = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
+    words = np.array([0, 1, 0], dtype=np.int32)
+    want = {}
+    for topics in itertools.product(range(3), repeat=3):
+        probability, n = 1.0, np.ones(3)
+        for w, k in zip(words[::-1], topics[::-1], strict=True):
+            probability *= share[w, k] * n[k] / (share[w] * n).sum()
+            n[k] += 1
+        want[topics] = probability
+    running = np.cumsum(share, axis=1).astype(np.float32)
+    z = np.zeros(3 * n_documents, dtype=np.uint16)
+    ptr = np.arange(0, len(z) + 1, 3, dtype=np.int64)
+    draw_by_words(np.tile(words, n_documents), ptr, running, z, seed, 9)
+    found, counts = np.unique(z.reshape(-1, 3), axis=0, return_counts=True)
+    counts = dict(zip(map(tuple, found.tolist()), counts, strict=True))
+    counts = np.array([counts.get(topics, 0) for topics in want])
+    expected = n_documents * np.array(list(want.values()))
+    assert chi2.sf(((counts - expected) ** 2 / expected).sum(), len(want) - 1) > 1e-4
 
 
 @pytest.mark.parametrize("prior", [0.1, "words", "topics and words"])

@@ -1,12 +1,14 @@
-"""First topics of tokens, drawn independently of each other.
+"""First topics of tokens.
 
-* `draw_assignments`: given what documents and topics are expected to be;
-* `draw_by_words`: given topics, of documents that nothing is known of.
+* `draw_assignments`: independently, given what documents and topics are expected to be;
+* `draw_by_words`: given topics, of documents of which nothing is known but the tokens so far.
 """
-from cython.parallel cimport prange
+from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
+from libc.stdlib cimport free, malloc
 
 from sklearn_sparsepost._kernels._gibbs_counts cimport topic_t
+from sklearn_sparsepost._kernels._prefetch cimport fetch
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 
@@ -14,6 +16,13 @@ import numpy as np
 
 cdef enum:
     TOGETHER = 16  # tokens whose topics are searched for side by side
+    MOST_FETCHED = 8  # of a document's topics
+
+
+cdef struct Drawn:  # a topic of the document
+    int k
+    int n  # tokens that have been drawn
+    float near  # sum of what this one and those before it weigh
 
 
 def draw_assignments(
@@ -98,7 +107,10 @@ def draw_by_words(
     uint64_t first_unit=0,  # IN
     int n_threads=1,  # IN
 ):
-    """Draw topics of tokens independently, given what topics weigh in each word.
+    """Draw topics of tokens one after the other, given what topics weigh in each word.
+
+    A token's topic has a probability proportional to weight * (1 + n), where n of the document's
+    tokens that were drawn before have the topic: a Polya urn. The last token comes first.
 
     Parameters
     ----------
@@ -116,42 +128,87 @@ def draw_by_words(
         Threads.
     """
     cdef Py_ssize_t d, n_documents = doc_ptr.shape[0] - 1
+    cdef int n_topics = <int>running.shape[1], no_memory = 0
+    cdef int *failed = &no_memory
+    cdef Drawn *drawn
     if word.shape[0] == 0:
         return
-    with nogil:
-        for d in prange(n_documents, num_threads=n_threads, schedule="static"):
-            _draw_document_by_words(
-                &word[0], doc_ptr[d], doc_ptr[d + 1], &running[0, 0], <int>running.shape[1], &z[0],
-                seed, number, first_unit + d,
-            )
+    with nogil, parallel(num_threads=n_threads):
+        drawn = <Drawn *>malloc(n_topics * sizeof(Drawn))
+        if drawn == NULL:
+            failed[0] = 1
+        for d in prange(n_documents, schedule="static"):
+            if not failed[0]:
+                _draw_document_by_words(
+                    &word[0], doc_ptr[d], doc_ptr[d + 1], &running[0, 0], n_topics, drawn, &z[0],
+                    seed, number, first_unit + d,
+                )
+        free(drawn)
+    if no_memory:
+        raise MemoryError("no memory for the topics of a document")
 
 
 cdef void _draw_document_by_words(
     const int *word, Py_ssize_t start, Py_ssize_t stop, const float *running, int n_topics,
-    topic_t *z, uint64_t seed, uint64_t number, uint64_t unit,
+    Drawn *drawn, topic_t *z, uint64_t seed, uint64_t number, uint64_t unit,
 ) noexcept nogil:
-    """Topics of a document's tokens: the first whose running sum is above a random number.
+    """Topics of a document's tokens: the word's own, or of those that were drawn before.
 
-    Some tokens are searched for side by side, so that they wait for memory together.
+    Of some tokens the words' own are searched for side by side, so that they wait for memory
+    together.
     """
     cdef KeyedStream stream
-    cdef Py_ssize_t i
     cdef const float *row[TOGETHER]
-    cdef double u[TOGETHER]
-    cdef int j, n, half, count
+    cdef int own[TOGETHER]
+    cdef int i, j, count, n_drawn = 0
+    cdef double u
     keyed_init(&stream, seed, number, unit)
-    i = start - TOGETHER
-    while i + TOGETHER < stop:
-        i += TOGETHER
-        count = <int>min(TOGETHER, stop - i)
-        for j in range(count):
-            row[j] = running + <Py_ssize_t>word[i + j] * n_topics
-            u[j] = keyed_next_double(&stream)
-        n = n_topics
-        while n > 1:
-            half = n // 2
-            for j in range(count):
-                row[j] += half * (row[j][half - 1] <= u[j])
-            n -= half
-        for j in range(count):
-            z[i + j] = <topic_t>(row[j] - running - <Py_ssize_t>word[i + j] * n_topics)
+    while stop > start:
+        count = <int>min(TOGETHER, stop - start)
+        stop -= count
+        for i in range(count):
+            row[i] = running + <Py_ssize_t>word[stop + i] * n_topics
+            for j in range(min(n_drawn, MOST_FETCHED)):
+                fetch(row[i] + drawn[j].k)
+        _draw_own(row, count, n_topics, own, &stream)
+        for i in range(count - 1, -1, -1):
+            u = keyed_next_double(&stream) * (1 + _weigh_drawn(row[i], drawn, n_drawn))
+            j = 0
+            if n_drawn and u < drawn[n_drawn - 1].near:
+                while drawn[j].near <= u:
+                    j += 1
+            else:
+                while j < n_drawn and drawn[j].k != own[i]:
+                    j += 1
+                if j == n_drawn:
+                    drawn[j].k, drawn[j].n = own[i], 0
+                    n_drawn += 1
+            drawn[j].n += 1
+            z[stop + i] = <topic_t>drawn[j].k
+
+
+cdef inline void _draw_own(
+    const float *const *row, int count, int n, int *own, KeyedStream *stream
+) noexcept nogil:
+    """A topic for each of some words: the first whose running sum is above a random number."""
+    cdef double u[TOGETHER]
+    cdef int i, half
+    for i in range(count):
+        u[i] = keyed_next_double(stream)
+        own[i] = 0
+    while n > 1:
+        half = n // 2
+        for i in range(count):
+            own[i] += half * (row[i][own[i] + half - 1] <= u[i])
+        n -= half
+
+
+cdef inline float _weigh_drawn(const float *row, Drawn *drawn, int n_drawn) noexcept nogil:
+    """What a document's topics weigh for a word, run up."""
+    cdef int j, k
+    cdef float near = 0
+    for j in range(n_drawn):
+        k = drawn[j].k
+        near += drawn[j].n * (row[k] - (row[k - 1] if k else 0))
+        drawn[j].near = near
+    return near

@@ -250,7 +250,7 @@ def topics_under(table, counts, tokens, alpha, seed):
 
 
 class RunningWeights:
-    """What topics weigh in each word before anything is known of documents, summed up.
+    """What topics weigh in each word before anything is known of its document, summed up.
 
     Parameters
     ----------
@@ -274,7 +274,11 @@ class RunningWeights:
             self.sums[words] = sums / sums[:, -1:]  # in single precision priors could be 0
 
     def draw(self, tokens, seed):
-        """Topics of tokens, drawn independently.
+        """Topics of tokens, each drawn given those that its document has so far.
+
+        Each of these counts as much as the prior does, whatever the mass of that. Drawn alone,
+        tokens give a document many topics, which take sweeps to go; drawn under a small prior, it
+        keeps to those that its first tokens happen to have.
 
         Parameters
         ----------
