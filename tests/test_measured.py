@@ -102,15 +102,18 @@ COMPARED = {
     "Pitman-Yor topics are better on newsgroups20 and ohsumed from each seed": """
         len(gains("newsgroups20-200")) == len(gains("ohsumed-100")) == 4
         and min(gains("newsgroups20-200")) > 0 and min(gains("ohsumed-100")) > 0""",
+    "but on ohsumed from two of them by next to nothing": """
+        sorted(gains("ohsumed-100"))[1] < 0.002 < 0.02 < sorted(gains("ohsumed-100"))[2]""",
     "elsewhere seeds make about as much": """
         max(abs(gain(c)) / gains(c).std(ddof=1) for c in ("kos-50", "nips-200")) < 1.5""",
-    "a concentration that is learned is poorer on ohsumed and nips, better on newsgroups20": """
+    "a concentration that is learned is poorer on ohsumed and nips, as good on newsgroups20": """
         score("power laws/ohsumed-100/Pitman-Yor")
         > score("power laws/ohsumed-100/Pitman-Yor, learned")
         and score("power laws/nips-200/Pitman-Yor")
         > score("power laws/nips-200/Pitman-Yor, learned")
-        and score("power laws/newsgroups20-200/Pitman-Yor, learned")
-        > score("power laws/newsgroups20-200/Pitman-Yor")""",
+        and abs(score("power laws/newsgroups20-200/Pitman-Yor, learned")
+                - score("power laws/newsgroups20-200/Pitman-Yor"))
+        < gains("newsgroups20-200").std(ddof=1)""",
     "the start of AliasLDA is little of the time to tomotopy's level": """
         3 * start("curves/newsgroups20-200/AliasLDA") < time_to(
         "curves/newsgroups20-200/AliasLDA", score("curves/newsgroups20-200/tomotopy", at=40))""",
