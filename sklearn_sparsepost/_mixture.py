@@ -33,6 +33,8 @@ from sklearn_sparsepost._starts.rows import (
 
 # Rows of responsibilities or likelihoods at a time, times components.
 BLOCK_SIZE = 1 << 20
+# Passes after which the small clusters of a start have found their rows, or will not.
+PATIENCE = 3
 
 
 @with_shared_texts
@@ -80,7 +82,9 @@ class SparseMixture(BaseMixture):
         What is kept of a component: its posterior distribution (mean-field variational Bayes), the
         posterior's mode, or the maximum likelihood (EM). Modes are those of log-weights, of
         log-probabilities and, for Gaussians, under the Jeffreys measure: they exist for any prior,
-        and equal what `weights_`, `means_` and `covariances_` are in "bayes".
+        and equal what `weights_`, `means_` and `covariances_` are in "bayes". But in online
+        learning and with moves, the first three passes of "bayes" for Gaussians judge components
+        by point estimates, and `tol` ends no fit before the fourth (:ref:`first_passes`).
 
     weight_concentration_prior_type : {"dirichlet_distribution", "dirichlet_process"}, \
             default="dirichlet_distribution"
@@ -237,6 +241,8 @@ class SparseMixture(BaseMixture):
     bound_history_ : ndarray of shape (`n_iter_`,)
         Evidence lower bound of the training data after each pass, in nats, exact for L-sparse
         responsibilities with all constants; for "map" and "ml" the (penalised) log-likelihood's.
+        It never falls in batch and memoized learning, but it may in the first three passes of
+        "bayes" for Gaussians.
 
     lower_bound_ : float
         The last of these.
@@ -411,7 +417,7 @@ class SparseMixture(BaseMixture):
         """The observation model and that of the weights."""
         return new_observation(self, corpus), self._new_weights()
 
-    def _model(self, dtype, n_components, n_rows=np.inf, parts=None):
+    def _model(self, dtype, n_components, n_rows=np.inf, parts=None, patience=0):
         """A model of given parts, by default the fitted ones, for so many rows a pass."""
         observation, weights = parts or (self._observation, self._weights)
         return Mixture(
@@ -424,6 +430,7 @@ class SparseMixture(BaseMixture):
             rows_per_step=self._rows_per_step(n_rows),
             keeps_local=self.learning_method != "online",
             n_rows=n_rows,
+            patience=patience,
         )
 
     @property
@@ -434,6 +441,16 @@ class SparseMixture(BaseMixture):
         # The likelihood alone never gains from fewer components.
         scored = self.estimation != "ml" and self.learning_method != "online"
         return moves if process and scored else ()
+
+    @property
+    def _patience(self):
+        """In how many passes at first components are judged by point estimates."""
+        wide = self.observation == "gaussian" and self.estimation == "bayes"
+        # Moves go by the bound from the first pass on, and a stream may have no second.
+        return PATIENCE if wide and self.learning_method != "online" and not self._moves else 0
+
+    def _has_converged(self, state):
+        return state.n_passes > self._patience and super()._has_converged(state)
 
     # ------------------------------------------------------------------ fitting
 
@@ -471,7 +488,7 @@ class SparseMixture(BaseMixture):
             self._check_samples(X)
             parts = self._parts_to_go_on(corpus) if goes_on else self._new_parts(corpus)
             n_components = len(self.weights_) if goes_on else self.n_components
-            model = self._model(dtype, n_components, X.shape[0], parts)
+            model = self._model(dtype, n_components, X.shape[0], parts, self._patience)
             n_starts = 1 if goes_on else self.n_init
             states = self._states(model, corpus, goes_on, n_starts)
             one_pass = self._one_pass(model, corpus, moves)

@@ -9,7 +9,8 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.stats import multinomial
+from scipy.special import psi
+from scipy.stats import multinomial, multivariate_normal
 from sklearn.base import clone
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.model_selection import GridSearchCV
@@ -83,6 +84,66 @@ def test_bound_never_falls_for_any_gaussian(blobs, covariance_type, assume_cente
         random_state=0,
     ).fit(blobs)
     assert np.diff(mixture.bound_history_).min() > -1e-10 * abs(mixture.bound_history_[-1])
+
+
+@pytest.mark.parametrize("covariance_type, assume_centered", GAUSSIANS)
+def test_first_passes_judge_by_point_estimates(blobs, covariance_type, assume_centered):
+    given = {"covariance_type": covariance_type, "assume_centered": assume_centered}
+    mixture = SparseMixture(
+        4, sparsity_level=None, learning_method="batch", tol=0, random_state=0, **given
+    )
+    before = clone(mixture).set_params(max_iter=1).fit(blobs)
+    for n_passes in range(2, 6):
+        after = clone(mixture).set_params(max_iter=n_passes).fit(blobs)
+        joint = psi(before.weight_concentration_) + np.transpose(
+            [
+                multivariate_normal(mean, covariance).logpdf(blobs)
+                for mean, covariance in zip(before.means_, matrices_of(before), strict=True)
+            ]
+        )
+        if n_passes > 3:
+            joint -= expected_gap(before.degrees_of_freedom_, covariance_type)
+            joint -= 0 if assume_centered else 1.5 / before.mean_precision_
+        resp = np.exp(joint - joint.max(axis=1, keepdims=True))
+        resp /= resp.sum(axis=1, keepdims=True)
+        concentration = before.weight_concentration_prior_ + resp.sum(axis=0)
+        np.testing.assert_allclose(after.weight_concentration_, concentration, rtol=1e-9)
+        before = after
+
+
+def matrices_of(mixture):
+    """The covariances of the components as matrices."""
+    found = mixture.covariances_
+    if mixture.covariance_type == "diag":
+        return [np.diag(variances) for variances in found]
+    if mixture.covariance_type == "tied":
+        return [found] * len(mixture.means_)
+    return found if mixture.covariance_type == "full" else found[:, None, None] * np.eye(3)
+
+
+def expected_gap(freedom, covariance_type):
+    """Half of log |E[Lambda]| - E[log |Lambda|] of three features."""
+    if covariance_type in ("diag", "spherical"):
+        half = np.asarray(freedom) / 2 * (1 if covariance_type == "diag" else 3)
+        return 1.5 * (np.log(half) - psi(half))
+    half = np.asarray(freedom)[..., None] / 2
+    return 0.5 * (np.log(half) - psi(half - np.arange(3) / 2)).sum(axis=-1)
+
+
+def test_no_fit_of_posteriors_ends_with_its_first_passes(blobs):
+    wide = SparseMixture(3, tol=1e6, random_state=0)
+    for other, n_iter in [
+        ({}, 4),
+        ({"estimation": "map"}, 2),
+        ({"estimation": "ml"}, 2),
+        ({"learning_method": "online"}, 2),
+        ({"weight_concentration_prior_type": "dirichlet_process", "moves": False}, 4),
+    ]:
+        assert clone(wide).set_params(**other).fit(blobs).n_iter_ == n_iter
+    moving = clone(wide).set_params(weight_concentration_prior_type="dirichlet_process")
+    assert moving.fit(blobs)._patience == 0
+    goes_on = wide.fit(blobs).set_params(warm_start=True)
+    assert goes_on.fit(blobs).n_iter_ == 5
 
 
 def test_dense_ml_is_scikit_learns_fit(blobs):

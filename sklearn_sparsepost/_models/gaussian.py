@@ -163,11 +163,21 @@ class Gaussian(Observation):
 
     def _constant(self, estimates):
         """E[log N(x | mu, Lambda)] at x = mu."""
-        log_det = self._log_det(estimates)
+        log_det = self._point_log_det(estimates)
         constant = 0.5 * (log_det - self.n_features * LOG_2PI) + self.coordinates.log_det
-        if self.estimation == "bayes" and not self.assume_centered:
-            constant = constant - 0.5 * self.n_features / estimates["mean_precision"]
-        return constant
+        return constant - self.uncertainty(estimates)
+
+    def uncertainty(self, estimates):
+        """Half of log |E[Lambda]| - E[log |Lambda|], and of D times the variance of the mean.
+
+        About (D + 1) D / 4 n + D / 2 n of a covariance matrix and a mean of n rows.
+        """
+        if self.estimation != "bayes":
+            return 0.0
+        loss = -0.5 * self._log_det_gap(estimates["degrees_of_freedom"])
+        if not self.assume_centered:
+            loss = loss + 0.5 * self.n_features / estimates["mean_precision"]
+        return loss
 
     def _predictive(self, estimates, point, log_det):
         """Terms of the posterior predictive density if there is a posterior and `point` asks."""

@@ -44,6 +44,10 @@ class Mixture(Model):
     n_rows : float, default=None
         How many rows there are in all, so that what is kept of each is no more than memory has room
         for; None for very many.
+    patience : int, default=0
+        In how many passes at first no component is held to account for how little is known of it,
+        :meth:`~sklearn_sparsepost.observations.Observation.uncertainty`: the small clusters of a
+        start would not outlive it. The bound may fall until then.
 
     Examples
     --------
@@ -75,6 +79,7 @@ class Mixture(Model):
         rows_per_step=None,
         keeps_local=False,
         n_rows=None,
+        patience=0,
     ):
         self.observation = observation
         self.weights = weights
@@ -85,6 +90,7 @@ class Mixture(Model):
         self.rows_per_step = rows_per_step
         self.keeps_local = keeps_local and observation.keeps_candidates
         self.n_rows = np.inf if n_rows is None else n_rows
+        self.patience = patience
         self.axes = {"count": 0}
         self.axes |= {name: observation.axes.get(name, 0) for name in observation.empty(0)}
         self._last = None
@@ -110,6 +116,7 @@ class Mixture(Model):
         """
         new = copy(self)
         new.rows_per_step, new.n_neighbors, new.keeps_local = n_rows, None, False
+        new.patience = 0
         return new
 
     def stats_under(self, chunk, resp):
@@ -181,9 +188,16 @@ class Mixture(Model):
         with single_blas():
             # Neighbours of what? The first pass looks at all components.
             near = self.n_neighbors if state.n_passes else None
-            return self.globals_under(*self.estimate(state.stats), track=track, n_neighbors=near)
+            return self.globals_under(
+                *self.estimate(state.stats),
+                track=track,
+                n_neighbors=near,
+                patient=state.n_passes < self.patience,
+            )
 
-    def globals_under(self, estimates, concentration, *, track=None, n_neighbors=None):
+    def globals_under(
+        self, estimates, concentration, *, track=None, n_neighbors=None, patient=False
+    ):
         """Return what the local step reads, given estimates.
 
         Parameters
@@ -196,6 +210,8 @@ class Mixture(Model):
             What a move wants to know.
         n_neighbors : int, default=None
             As for :meth:`~sklearn_sparsepost.observations.Observation.settle`.
+        patient : bool, default=False
+            Whether components are judged by point estimates.
 
         Returns
         -------
@@ -204,6 +220,8 @@ class Mixture(Model):
         """
         log_weights = self.weights.log_weights(concentration)
         observation = self.observation
+        if patient:
+            log_weights = log_weights + observation.uncertainty(estimates)
         table = observation.settle(
             observation.table(estimates, self.dtype),
             estimates,

@@ -226,6 +226,24 @@ class Observation:
         """
         raise NotImplementedError
 
+    def uncertainty(self, estimates):
+        """What expected log-likelihoods are below those of point estimates, wherever a row lies.
+
+        Of posteriors that are wide, as those of few rows are: a mixture's first local steps may
+        leave it out. By default nothing is.
+
+        Parameters
+        ----------
+        estimates : dict of str to ndarray
+            The estimates.
+
+        Returns
+        -------
+        loss : float or ndarray of shape (n_components,)
+            The difference, in nats.
+        """
+        return 0.0
+
     def settle(self, table, estimates, log_weights, *, n_rows=np.inf, n_neighbors=None):
         """Prepare :meth:`best`, once the components' weights are known; by default do nothing.
 
