@@ -9,9 +9,10 @@ from sklearn_sparsepost._kernels import clusters as kernels
 from sklearn_sparsepost._kernels import matrices, merges, mixture
 from sklearn_sparsepost._run.threads import single_blas
 
-# How many clusters there are at first for each that is wanted, for each beyond so many, and the
-# neighbours of each that it may be merged with.
-SMALL_CLUSTERS, LATER_CLUSTERS, MANY, N_NEIGHBORS = 4, 3, 30, 4
+# How many clusters there are at first for each that is wanted, and for each beyond so many.
+SMALL_CLUSTERS, LATER_CLUSTERS, MANY = 4, 3, 30
+# The neighbours that a cluster may be merged with: one in so many clusters, within these limits.
+ONE_IN, LEAST_NEIGHBORS, MOST_NEIGHBORS = 30, 4, 10
 # Of small clusters those with so many times the average weight are cut into shells.
 MOST_WEIGHT = 4
 # Steps of k-means from the clusters: fewer may gain evidence of data that they do no good.
@@ -38,8 +39,9 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     uniformly and half by k-means++ [1]_: the former are where the data are dense, the latter see to
     it that no group is missed. The nearest rows of each are a small cluster, or shells around it if
     they weigh more than four times the average: what is densest near a centre, or repeated, has a
-    width of its own. Those two, of neighbours, are merged whose union gains most evidence [2]_,
-    until as many are left as are wanted. Three steps of k-means follow, of fifty rows a cluster and
+    width of its own. Those two are merged whose union gains most evidence [2]_, of each cluster and
+    its neighbours, a thirtieth of all but four at least and ten at most, until as many are left as
+    are wanted. Three steps of k-means follow, of fifty rows a cluster and
     then of all, where the evidence of all gains by them, as it does of embeddings. The evidence of
     a cluster of n rows with scatter matrix S is that of a Gaussian
     whose mean has a flat prior, and its precision a Wishart prior of :math:`\nu` degrees of freedom
@@ -439,7 +441,7 @@ class _Clusters:
         distance = squareform(_untied(pdist(self.means[self.left], "sqeuclidean")))
         np.fill_diagonal(distance, np.inf)
         n_left = len(self.left)
-        n_near = min(N_NEIGHBORS, n_left - 1)
+        n_near = min(max(LEAST_NEIGHBORS, n_left // ONE_IN), MOST_NEIGHBORS, n_left - 1)
         near = np.argpartition(distance, n_near - 1, axis=1)[:, :n_near].ravel()
         of = np.repeat(np.arange(n_left), n_near)
         pairs = np.unique(np.minimum(of, near) * n_left + np.maximum(of, near))
