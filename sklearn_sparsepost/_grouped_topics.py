@@ -270,6 +270,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
             self.covariance_type,
             keyed_generator(seed, 0, STREAM_INIT),
             name="init",
+            assume_centered=self.assume_centered,
         )
         chunk = DenseChunk(rows, indptr=np.array([0, len(rows)]))
         stats = model.empty_stats()

@@ -615,6 +615,7 @@ class SparseMixture(BaseMixture):
             self.means_init,
             self.covariance_type if gaussian else "spherical",
             state.rng(STREAM_INIT),
+            assume_centered=gaussian and self.assume_centered,
         )
         # Tables that are stored sparsely become dense, and a part stands for all.
         state.stats.add(model.stats_of(rows, index, resp, weight), 1 / share)

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from sklearn_sparsepost import SparseMixture
 from sklearn_sparsepost._run.streams import STREAM_INIT
 from sklearn_sparsepost._starts import agglomerative, helpers
+from sklearn_sparsepost._starts import rows as starts
 from sklearn_sparsepost._starts.helpers import distinct_rows
 from sklearn_sparsepost._starts.rows import first_responsibilities
 from sklearn_sparsepost._tables import distinct_pairs
@@ -312,6 +313,29 @@ def test_rows_go_to_the_nearest_means_if_the_evidence_gains(n_rows, monkeypatch)
     moments = agglomerative._Moments(agglomerative._Rows(X, None, True), labels, 2, "full")
     found = agglomerative._closer(labels, moments.evidence(labels), moments, rng)
     np.testing.assert_array_equal(found, labels)
+
+
+def test_few_neighbours_may_merge_where_means_will_be_0(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(4000, 5)) ** 3
+
+    def labels(assume_centered):
+        given = X, X[:900], (None, np.ones(900)), 60, "full", np.random.default_rng(0)
+        found = agglomerative.agglomerative_clusters(*given, assume_centered=assume_centered)
+        return found.tobytes()
+
+    free, centred = labels(False), labels(True)
+    assert free != centred
+    monkeypatch.setattr(agglomerative, "MOST_NEIGHBORS", 4)
+    assert labels(False) == centred
+    seen = []
+    monkeypatch.setattr(
+        starts,
+        "agglomerative_clusters",
+        lambda *_, **given: seen.append(given) or np.arange(len(X)) % 6,
+    )
+    for zero in (False, True):
+        SparseMixture(6, assume_centered=zero, max_iter=1, random_state=0).fit(X)
+    assert [given["assume_centered"] for given in seen] == [False, True]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

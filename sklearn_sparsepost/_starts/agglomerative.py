@@ -11,7 +11,8 @@ from sklearn_sparsepost._run.threads import single_blas
 
 # How many clusters there are at first for each that is wanted, and for each beyond so many.
 SMALL_CLUSTERS, LATER_CLUSTERS, MANY = 4, 3, 30
-# The neighbours that a cluster may be merged with: one in so many clusters, within these limits.
+# The neighbours that a cluster may be merged with: one in so many clusters, within these limits; of
+# means that will be 0 the least, since far parts of one component look as if they were two.
 ONE_IN, LEAST_NEIGHBORS, MOST_NEIGHBORS = 30, 4, 10
 # Of small clusters those with so many times the average weight are cut into shells.
 MOST_WEIGHT = 4
@@ -32,7 +33,9 @@ DOUBT = 1e3 * np.finfo(np.float32).eps
 BLOCK_BYTES = 2**20
 
 
-def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, rng):
+def agglomerative_clusters(
+    rows, distinct, weight, n_clusters, covariance_type, rng, *, assume_centered=False
+):
     r"""Hard clusters by model-based agglomeration, for Gaussians of the shape that is to be fitted.
 
     Four times as many rows as clusters are drawn, three for each cluster beyond the thirtieth, half
@@ -40,10 +43,10 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
     it that no group is missed. The nearest rows of each are a small cluster, or shells around it if
     they weigh more than four times the average: what is densest near a centre, or repeated, has a
     width of its own. Those two are merged whose union gains most evidence [2]_, of each cluster and
-    its neighbours, a thirtieth of all but four at least and ten at most, until as many are left as
-    are wanted. Three steps of k-means follow, of fifty rows a cluster and
-    then of all, where the evidence of all gains by them, as it does of embeddings. The evidence of
-    a cluster of n rows with scatter matrix S is that of a Gaussian
+    its neighbours, a thirtieth of all but four at least and ten at most (four where means will be
+    0), until as many are left as are wanted. Three steps of k-means follow, of fifty rows a cluster
+    and then of all, where the evidence of all gains by them, as it does of embeddings. The evidence
+    of a cluster of n rows with scatter matrix S is that of a Gaussian
     whose mean has a flat prior, and its precision a Wishart prior of :math:`\nu` degrees of freedom
     around the cluster's own mean variance t, so that narrow clusters are judged as wide ones are:
 
@@ -69,6 +72,8 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
         The shape of the covariances.
     rng : numpy.random.Generator
         Source of randomness.
+    assume_centered : bool, default=False
+        Whether the components' means will be 0: then there are four neighbours only.
 
     Returns
     -------
@@ -92,7 +97,8 @@ def agglomerative_clusters(rows, distinct, weight, n_clusters, covariance_type, 
         labels, n_small = _shells(rows, rows.nearest(centres), centres)
         moments = _Moments(rows, labels, n_small, covariance_type)
         clusters = _Clusters(*moments.of(labels, n_small))
-        labels = clusters.merged(n_clusters)[labels]
+        most = LEAST_NEIGHBORS if assume_centered else MOST_NEIGHBORS
+        labels = clusters.merged(n_clusters, most)[labels]
         return _closer(labels, clusters.total(), moments, rng)
 
 
@@ -423,12 +429,12 @@ class _Clusters:
         merges.log_evidence(*self.parts)
         self.left = np.flatnonzero(count > 0)
 
-    def merged(self, n_clusters):
+    def merged(self, n_clusters, most_neighbors):
         """The cluster, of so many at most, that each cluster is in at last."""
         target = np.arange(len(self.count))
         while len(self.left) > n_clusters:
             most = len(self.left) - n_clusters
-            merges.merge_clusters(*self.parts, self._neighbours(), most, target)
+            merges.merge_clusters(*self.parts, self._neighbours(most_neighbors), most, target)
             self.left = self.left[target[self.left] == self.left]
         return _ranks(self.count, self.left)[target]
 
@@ -436,12 +442,12 @@ class _Clusters:
         """The evidence of all data."""
         return self.evidence[self.left].sum()
 
-    def _neighbours(self):
+    def _neighbours(self, most):
         """Pairs of clusters whose means are close, the lower first."""
         distance = squareform(_untied(pdist(self.means[self.left], "sqeuclidean")))
         np.fill_diagonal(distance, np.inf)
         n_left = len(self.left)
-        n_near = min(max(LEAST_NEIGHBORS, n_left // ONE_IN), MOST_NEIGHBORS, n_left - 1)
+        n_near = min(max(LEAST_NEIGHBORS, n_left // ONE_IN), most, n_left - 1)
         near = np.argpartition(distance, n_near - 1, axis=1)[:, :n_near].ravel()
         of = np.repeat(np.arange(n_left), n_near)
         pairs = np.unique(np.minimum(of, near) * n_left + np.maximum(of, near))

@@ -1,5 +1,7 @@
 """Where a fit to rows begins: their model, moments of the data, and first responsibilities."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -119,7 +121,14 @@ def _scatter(chunk, globals_, key=None):
 
 
 def first_responsibilities(
-    corpus, n_components, init_params, means_init, shape, rng, name="means_init"
+    corpus,
+    n_components,
+    init_params,
+    means_init,
+    shape,
+    rng,
+    name="means_init",
+    assume_centered=False,
 ):
     """Responsibilities to begin with, of all rows or of a random part.
 
@@ -139,6 +148,8 @@ def first_responsibilities(
         Source of randomness.
     name : str, default="means_init"
         What the estimator calls the means.
+    assume_centered : bool, default=False
+        Whether the components' means will be 0, for "agglomerative".
 
     Returns
     -------
@@ -173,7 +184,10 @@ def first_responsibilities(
         resp /= resp.sum(axis=1, keepdims=True)
         index = np.broadcast_to(np.arange(n_components, dtype=np.int32), resp.shape)
         return rows, index, resp, weight, share
-    labels = _labels(rows, n_components, init_params, means_init, shape, weight, rng, name)
+    clusters = partial(
+        agglomerative_clusters, covariance_type=shape, rng=rng, assume_centered=assume_centered
+    )
+    labels = _labels(rows, n_components, init_params, means_init, clusters, weight, rng, name)
     return rows, labels[:, None].astype(np.int32), np.ones((len(labels), 1)), weight, share
 
 
@@ -294,7 +308,7 @@ def with_given(stats, observation, weights, means, precisions):
     return stats
 
 
-def _labels(rows, n_components, init_params, means_init, shape, weight, rng, name):
+def _labels(rows, n_components, init_params, means_init, clusters, weight, rng, name):
     """The nearest of the first means for each row."""
     sparse = sp.issparse(rows)
     if means_init is not None:
@@ -330,8 +344,7 @@ def _labels(rows, n_components, init_params, means_init, shape, weight, rng, nam
             distinct, weight = distinct[held], weight[held]
         distinct = rows[distinct]
         if agglomerative:
-            weights = of_rows, weight
-            return agglomerative_clusters(rows, distinct, weights, n_components, shape, rng)
+            return clusters(rows, distinct, (of_rows, weight), n_components)
         means = _first_means(distinct, min(n_components, len(distinct)), init_params, weight, rng)
     with single_blas():
         return pairwise_distances_argmin(rows, means.astype(rows.dtype, copy=False))
