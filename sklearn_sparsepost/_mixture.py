@@ -82,8 +82,8 @@ class SparseMixture(BaseMixture):
         What is kept of a component: its posterior distribution (mean-field variational Bayes), the
         posterior's mode, or the maximum likelihood (EM). Modes are those of log-weights, of
         log-probabilities and, for Gaussians, under the Jeffreys measure: they exist for any prior,
-        and equal what `weights_`, `means_` and `covariances_` are in "bayes". But in online
-        learning and with moves, the first three passes of "bayes" for Gaussians judge components
+        and equal what `weights_`, `means_` and `covariances_` are in "bayes". In batch and memoized
+        learning without moves, the first three passes of "bayes" for Gaussians judge components
         by point estimates, and `tol` ends no fit before the fourth (:ref:`first_passes`).
 
     weight_concentration_prior_type : {"dirichlet_distribution", "dirichlet_process"}, \

@@ -208,7 +208,7 @@ def test_few_neighbours_still_raise_the_bound(patches, method, level):
     rounding = 1e-9 * abs(exact.lower_bound_)
     np.testing.assert_allclose(bounds[40], exact.lower_bound_, rtol=1e-9)
     assert bounds[1] < bounds[5]
-    # Of the same components no neighbours make more than all; of those that follow they may.
+    # Of the same components, as in pass 2 of "batch", no neighbours make more than all.
     assert seconds[1] < seconds[5] <= exact.bound_history_[1] + rounding
     gain = exact.lower_bound_ - exact.bound_history_[0]
     if level > 1:  # more paths out of a poor start
