@@ -158,18 +158,26 @@ class Reference:
     def gain(self, one, two):
         return self.evidence(*self.union(one, two)) - self.value[one] - self.value[two]
 
-    def merge(self, pairs, most):
+    def is_late(self, pair, gain, heavy):
+        """Whether others merge first: the union is heavy, and gains little."""
+        count = self.count[list(pair)].sum()
+        return count > heavy and gain < 0.15 * count
+
+    def merge(self, pairs, most, heavy=np.inf):
         """Where each cluster is in the end, and how many merges were made."""
         target, n_merges = np.arange(len(self.count)), 0
         pairs = sorted(map(tuple, pairs.tolist()))
         while n_merges < most and pairs:
             gains = np.array([self.gain(*pair) for pair in pairs])
             ranks = np.round(gains / (1e-9 * np.abs(gains).max()))
+            late = np.array(list(map(self.is_late, pairs, gains, [heavy] * len(pairs))))
             used, left = {}, 1 + (most - n_merges) // 3
-            for at in np.argsort(-ranks, kind="stable"):
+            for at in np.lexsort((-ranks, late)):
                 one, two = pairs[at]
                 if left == 0 or used.keys() & {one, two}:
                     continue
+                if used and late[at]:
+                    break
                 union = self.union(one, two)
                 self.count[one], self.means[one], self.second[one], self.further[one] = union
                 self.value[one] = self.evidence(*union)
@@ -235,17 +243,19 @@ def test_log_evidence_of_huge_weights(shape):
         np.testing.assert_allclose(value, Reference(*parts).value, rtol=1e-10)
 
 
+@pytest.mark.parametrize("heavy", [np.inf, 302.5, 20, 0])
 @pytest.mark.parametrize("most", [0, 1, 5, 30, 39, 100])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_merge_clusters(shape, most):
+def test_merge_clusters(shape, most, heavy):
     parts = some_clusters(shape, seed=most)
     wanted = Reference(*parts)
     rng = np.random.default_rng(1)
     pairs = np.unique(np.sort(rng.integers(40, size=(90, 2)), axis=1), axis=0)
     pairs = pairs[pairs[:, 0] < pairs[:, 1]]
     value, target = wanted.value.copy(), np.arange(40)
-    found = merges.merge_clusters(*parts, value, pairs.astype(np.int32), most, target)
-    labels, n_merges = wanted.merge(pairs, most)
+    pairs = pairs.astype(np.int32)
+    found = merges.merge_clusters(*parts, value, pairs, most, heavy, target)
+    labels, n_merges = wanted.merge(pairs, most, heavy)
     assert found == n_merges == 40 - len(np.unique(target)) <= most
     np.testing.assert_array_equal(target, labels)
     left = np.unique(target)
@@ -257,9 +267,9 @@ def test_merges_end_with_the_pairs():
     parts = some_clusters(SHAPES[0], K=6)
     value, target = np.empty(6), np.arange(6)
     merges.log_evidence(*parts, value)
-    assert merges.merge_clusters(*parts, value, np.empty((0, 2), np.int32), 3, target) == 0
+    assert merges.merge_clusters(*parts, value, np.empty((0, 2), np.int32), 3, np.inf, target) == 0
     pairs = np.array([[0, 4], [1, 4], [2, 3]], dtype=np.int32)
-    assert merges.merge_clusters(*parts, value, pairs, 5, target) == 3
+    assert merges.merge_clusters(*parts, value, pairs, 5, np.inf, target) == 3
     np.testing.assert_array_equal(target, [0, 0, 2, 2, 0, 5])
 
 
@@ -269,5 +279,25 @@ def test_equal_gains_are_taken_by_the_order_of_clusters():
     value, target = np.empty(6), np.arange(6)
     merges.log_evidence(*parts, value)
     pairs = np.array([[4, 5], [0, 1], [2, 3]], dtype=np.int32)
-    merges.merge_clusters(*parts, value, pairs, 1, target)
+    merges.merge_clusters(*parts, value, pairs, 1, np.inf, target)
     np.testing.assert_array_equal(target, [0, 0, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("n_rows", [4000, 40_000])
+def test_halves_of_a_heavy_gaussian_merge_and_two_widths_come_late(n_rows):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3))
+    X[n_rows // 2 :] *= 2.6  # to merge both widths gains less a row than halves do
+    X = np.concatenate([X, rng.normal(loc=50, size=(n_rows, 3)), [[-90.0] * 3, [-99.0] * 3]])
+    labels = np.repeat([0, 1, 2, 3, 4], [n_rows // 2, n_rows // 2, n_rows, 1, 1])
+    labels[(labels == 2) & (X[:, 0] > 50)] = 5
+    parts = [np.array([np.sum(labels == k) for k in range(6)], dtype=float)]
+    parts += [np.array([X[labels == k].mean(axis=0) for k in range(6)])]
+    gaps = [X[labels == k] - parts[1][k] for k in range(6)]
+    parts += [np.array([gap.T @ gap for gap in gaps]), np.empty((6, 0)), np.empty(6)]
+    merges.log_evidence(*parts)
+    pairs = np.array([[0, 1], [2, 5], [3, 4]], dtype=np.int32)
+    for heavy, wanted in ((np.inf, [0, 0, 2, 3, 4, 2]), (n_rows / 2, [0, 1, 2, 3, 3, 2])):
+        held, target = [part.copy() for part in parts], np.arange(6)
+        assert merges.merge_clusters(*held, pairs, 2, heavy, target) == 2
+        np.testing.assert_array_equal(target, wanted)

@@ -59,7 +59,7 @@ def test_bound_never_falls(blobs, observation, estimation, method, level):
             reg_covar=0,
             max_iter=15,
             tol=0,
-            random_state=0,
+            random_state=1,  # of some seeds a start is singular
         ).fit(DATA[observation](blobs))
         history = mixture.bound_history_
         assert len(history) == 15

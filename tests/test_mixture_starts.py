@@ -131,7 +131,7 @@ def test_a_merge_is_the_union(shape):
     labels = np.arange(len(X)) % 4
     merged = clusters_of(X, labels, shape)
     pair, target = np.array([[1, 3]], dtype=np.int32), np.arange(4)
-    assert agglomerative.merges.merge_clusters(*merged.parts, pair, 1, target) == 1
+    assert agglomerative.merges.merge_clusters(*merged.parts, pair, 1, np.inf, target) == 1
     np.testing.assert_array_equal(target, [0, 1, 2, 1])
     both = clusters_of(X, np.where(labels == 3, 1, labels), shape)
     for found, wanted in zip(merged.parts, both.parts, strict=True):
@@ -225,6 +225,30 @@ def shells_of(X, weight, centres):
     found, n_clusters = agglomerative._shells(rows, nearest, centres)
     assert found.min() >= 0 and found.max() < n_clusters
     return found, ((X - centres[nearest]) ** 2).sum(axis=1), nearest
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_centres_are_moved_to_the_mean_of_the_nearest(weighted, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4)) + 40
+    weight = rng.integers(0, 3, len(X)).astype(float) if weighted else None
+    centres = np.concatenate([X[:20], [[1e4] * 4]])  # nothing is near the last
+    rows = agglomerative._Rows(X, weight, True)
+    nearest = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    means = [
+        np.average(X[nearest == k], 0, weight if weight is None else weight[nearest == k])
+        for k in range(20)
+    ]
+    found = agglomerative._moved(rows, centres, rng)
+    np.testing.assert_allclose(found[:20], means, rtol=1e-9)
+    np.testing.assert_array_equal(found[20], centres[20])
+    # of more rows than are wanted a part is as good as all
+    monkeypatch.setattr(agglomerative, "MOVING_ROWS", 1500)
+    some = agglomerative._moved(rows, centres, np.random.default_rng(1))
+    assert 0 < np.abs(some[:20] - found[:20]).max() < np.abs(centres[:20] - found[:20]).max()
+    monkeypatch.setattr(agglomerative, "MOVING_ROWS_EACH", 200)
+    again = agglomerative._moved(rows, centres, np.random.default_rng(1))
+    np.testing.assert_array_equal(again, found)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
