@@ -65,6 +65,27 @@ def test_scatter_in_single_precision_keeps_the_digits_of_variances(n_rows):
     np.testing.assert_allclose(found, wanted, atol=1e-5 if n_rows > 5 else 1e-7)
 
 
+@pytest.mark.parametrize("wants_first", [False, True])
+@pytest.mark.parametrize("unit", [1, 1e-25])
+def test_scatter_in_single_precision_of_shares_of_all_sizes(wants_first, unit):
+    """What is too small to be seen is left out, beside the largest: all may be small."""
+    rng = np.random.default_rng(6)
+    n_rows, D = 700, 9
+    rows = rng.normal(size=(n_rows, D)).astype(np.float32)
+    share = unit * 10.0 ** rng.uniform(-30, 0, size=n_rows)
+    share[:300] = unit * 1e-28  # more than are summed together
+    ptr, which = np.array([0, n_rows], np.int32), np.arange(n_rows, dtype=np.int32)
+    packed, first = np.empty((1, D * (D + 1) // 2)), np.empty((1 if wants_first else 0, D))
+    kernels.scatter(rows, ptr, which, share, packed, first, single=True)
+    exact = rows.astype(np.float64)
+    wanted = (exact.T * share) @ exact
+    np.testing.assert_allclose(
+        packed, upper_triangles(wanted[None]), rtol=0, atol=1e-5 * np.abs(wanted).max()
+    )
+    if wants_first:
+        np.testing.assert_allclose(first[0], share @ exact, rtol=1e-10)
+
+
 @pytest.mark.parametrize("D", SIZES)
 def test_invert_factors(D):
     covariances = positive(D)

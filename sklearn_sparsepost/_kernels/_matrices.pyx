@@ -48,6 +48,11 @@ cdef enum:
     WORK = 64  # of LAPACK's columns at a time
 
 
+# A share below this part of a component's largest is not seen in sums in single precision. Its
+# products may be subnormal numbers, each of which costs some processors a hundred others.
+cdef double NOUGHT = 5e-20
+
+
 cdef inline double *_aligned(double *memory) noexcept nogil:
     """The first number on a line of cache, of memory that has a line to spare."""
     return <double *>((<size_t>memory + LINE - 1) // LINE * LINE)
@@ -129,6 +134,7 @@ def scatter(
     cdef int K = <int>ptr.shape[0] - 1, D = _side(second.shape[1]), j, k, begin, n, step
     cdef Py_ssize_t pitch = _rounded(D, PITCH)
     cdef bint wants_first = first.shape[0] > 0, in_single
+    cdef double most
     cdef double[::1] memory = np.zeros((block + pitch) * pitch + D + LINE)
     cdef float[::1] memory_of_singles = np.zeros((block + pitch + 1) * pitch + LINE, np.float32)
     cdef double *scaled = _aligned(&memory[0])
@@ -139,6 +145,9 @@ def scatter(
         for k in range(K):
             in_single = floating is float and single and ptr[k + 1] - ptr[k] >= D
             step = block * BLOCKS if in_single else block
+            most = 0
+            for begin in range(ptr[k], ptr[k + 1]):
+                most = max(most, share[begin])
             if ptr[k] == ptr[k + 1]:
                 memset(&second[k, 0], 0, second.shape[1] * sizeof(double))
             if wants_first:
@@ -152,7 +161,7 @@ def scatter(
                 if in_single:
                     _add_in_single(
                         rows, which, share, ptr[k], begin, n, ptr[K], D, pitch, block, wants_first,
-                        singles, own, &second[k, 0],
+                        NOUGHT * most, singles, own, &second[k, 0],
                     )
                 else:
                     _add_in_double(
@@ -213,16 +222,17 @@ cdef inline void _add_in_double(
 
 cdef inline void _add_in_single(
     const floating[:, ::1] rows, const int[::1] which, const double[::1] share, int start,
-    int begin, int n, int end, int D, Py_ssize_t pitch, int block, bint wants_first, float *sums,
-    double *own, double *packed
+    int begin, int n, int end, int D, Py_ssize_t pitch, int block, bint wants_first, double unseen,
+    float *sums, double *own, double *packed
 ) noexcept nogil:
     """The same, but for the sum of products, which is of differences from a centre if there is one.
 
-    The first rows of a component, from `start`, overwrite what is in `packed`.
+    The first rows of a component, from `start`, overwrite what is in `packed`. Rows that count no
+    more than `unseen` are left out of products.
 
     sum w x x^T is that of x - c, and s c^T + c s^T - W c c^T with the sums s of w x and W of w.
     """
-    cdef int i, j, first, at
+    cdef int i, j, first, at, held
     cdef double mass = 0, one
     cdef float root
     cdef const floating *row
@@ -241,13 +251,18 @@ cdef inline void _add_in_single(
     first = -block
     while first + block < n:
         first += block
+        held = 0
         for i in range(min(block, n - first)):
             at = begin + first + i
             row = &rows[which[at], 0] if wants_first else _row(rows, which, at, end, D)
+            if share[at] <= unseen:
+                continue
             root = <float>sqrt(share[at])
             for j in range(D):
-                scaled[i * pitch + j] = root * ((row[j] - centre[j]) if wants_first else row[j])
-        add_products_f(scaled, min(block, n - first), <int>pitch, sums)
+                scaled[held * pitch + j] = root * (
+                    (row[j] - centre[j]) if wants_first else row[j])
+            held += 1
+        add_products_f(scaled, held, <int>pitch, sums)
     _put_upper(sums, D, pitch, packed, begin > start)
     if wants_first:
         for i in range(D):
