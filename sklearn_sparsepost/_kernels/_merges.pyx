@@ -338,8 +338,8 @@ def merge_clusters(
     n_merges : int
         How many were made: fewer if no pairs were left.
     """
-    cdef int K = <int>count.shape[0], n_pairs = <int>pairs.shape[0], i, n_merges = 0, left, k
-    cdef int before
+    cdef int K = <int>count.shape[0], n_pairs = <int>pairs.shape[0], n_merges = 0
+    cdef int before, left, i, k
     if n_pairs == 0:
         return 0
     cdef Gaussians c = _gaussians(count, means, second, further, value)

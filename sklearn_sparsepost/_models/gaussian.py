@@ -490,7 +490,7 @@ class FullGaussian(_MatrixGaussian):
         if not GaussianSearch.pays(n_components, self.n_features, n_rows):
             return table
         search = GaussianSearch(estimates["means"], constant, table["factors"])
-        again = GaussianSearch.again_pays(n_components, self.n_features, n_rows)
+        again = GaussianSearch.again_pays(self.n_features, n_rows)
         return {**table, "search": search, "again": again}
 
     def best(self, rows, table, log_weights, level, start=None):

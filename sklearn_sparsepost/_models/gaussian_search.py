@@ -126,7 +126,7 @@ class GaussianSearch:
         )
 
     @staticmethod
-    def again_pays(n_components, n_features, n_rows):
+    def again_pays(n_features, n_rows):
         """Whether it is worth its cost to keep what is found of rows for the next time."""
         return n_features <= MOST_FEATURES and n_rows >= ROWS_FOR_LENGTHS * n_features
 
