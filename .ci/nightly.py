@@ -21,6 +21,7 @@ import time
 import traceback
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from numbers import Integral
 from pathlib import Path
 
@@ -54,9 +55,11 @@ WRONG = [None, -1, 0, "no", float("nan"), float("inf"), [], True, np.float32(2),
 # ---------------------------------------------------------------------- what is drawn
 
 
-def value_of(name, constraints):
-    """Values of a parameter: most of them legal."""
-    found = []
+# Strategies are made once: hypothesis looks at each that is new.
+@cache
+def values_of(estimator, name):
+    """Values of an estimator's parameter: most of them legal."""
+    constraints, found = ESTIMATORS[estimator]._parameter_constraints[name], []
     for constraint in constraints:
         if isinstance(constraint, StrOptions):
             found += 4 * [st.sampled_from(sorted(constraint.options))]
@@ -90,14 +93,19 @@ def arrays(draw):
     return made.astype(draw(st.sampled_from([np.float64, np.float32])))
 
 
+@cache
+def chosen_of(estimator):
+    """Which of an estimator's parameters are drawn."""
+    names = sorted({*ESTIMATORS[estimator]._parameter_constraints} - {*FIXED, "max_iter"})
+    return st.lists(st.sampled_from(names), max_size=4, unique=True)
+
+
 @st.composite
 def estimators(draw):
     """An estimator's name and parameters, mostly defaults."""
     name = draw(st.sampled_from(sorted(ESTIMATORS)))
-    constraints = ESTIMATORS[name]._parameter_constraints
-    names = [each for each in sorted(constraints) if each not in {*FIXED, "max_iter"}]
-    chosen = draw(st.lists(st.sampled_from(names), max_size=4, unique=True))
-    params = {each: draw(value_of(each, constraints[each])) for each in chosen}
+    chosen = draw(chosen_of(name))
+    params = {each: draw(values_of(name, each)) for each in chosen}
     params.setdefault("n_components", draw(st.integers(1, 7)))
     if chosen and draw(st.integers(0, 9)) == 0:
         params[chosen[0]] = draw(st.sampled_from(WRONG))
@@ -121,6 +129,13 @@ FORMS = ["dense", "csr", "csc", "coo", "array", "fortran", "read-only", "mapped"
 FORMS += ["stored zeros", "list"]
 
 
+@cache
+def cells_of(kind, n_rows, width):
+    """Rows of values of a kind."""
+    row = st.lists(st.sampled_from(CELLS[kind]), min_size=width, max_size=width)
+    return st.lists(row, min_size=n_rows, max_size=n_rows)
+
+
 @st.composite
 def tables(draw):
     """Values, their type, and the form in which they are given."""
@@ -128,11 +143,8 @@ def tables(draw):
     kind = draw(st.sampled_from(kinds))
     n_rows = draw(st.sampled_from([1, 2, 3, 8, 8, 20, 20, 20, 0]))
     width = draw(st.sampled_from([1, 2, 4, 4, 6, 6, 6, 0]))
-    cells = st.sampled_from(CELLS[kind])
     few = min(n_rows, 4)
-    made = draw(
-        st.lists(st.lists(cells, min_size=width, max_size=width), min_size=few, max_size=few)
-    )
+    made = draw(cells_of(kind, few, width))
     values = np.array(made, dtype=np.float64).reshape(few, width)
     if few:  # more rows are turns of these
         values = np.stack([np.roll(values[i % few], i // few) for i in range(n_rows)])
@@ -140,16 +152,21 @@ def tables(draw):
     return values, draw(st.sampled_from(types)), draw(st.sampled_from(["dense", "csr", *FORMS]))
 
 
+CALLS = st.lists(st.sampled_from(METHODS), max_size=3, unique=True)
+TABLES, DRAWN = tables(), estimators()
+OTHERS = st.one_of(st.none(), TABLES)
+
+
 @st.composite
 def trials(draw):
     """All that a trial is made of, in one picklable value."""
-    calls = draw(st.lists(st.sampled_from(METHODS), max_size=3, unique=True))
+    calls = draw(CALLS)
     first = draw(st.sampled_from(["fit", "fit", "fit", "partial_fit", "none"]))
     again = draw(st.sampled_from(["", "", "fit", "partial_fit", "warm"]))
-    other = draw(st.one_of(st.none(), tables()))
+    other = draw(OTHERS)
     weighted = draw(st.sampled_from([None, None, None, 1.0, 0.0, 2.5, -1.0, float("nan")]))
-    name, params = draw(estimators())
-    return name, params, draw(tables()), other, first, again, calls, weighted
+    name, params = draw(DRAWN)
+    return name, params, draw(TABLES), other, first, again, calls, weighted
 
 
 # ---------------------------------------------------------------------- what is made of it

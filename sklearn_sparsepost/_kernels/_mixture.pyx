@@ -382,8 +382,9 @@ def likely_components(
                 )
                 for s in range(n_better):
                     i = number[s]
-                    unit = scale[k] * row_scale[i]
-                    w = constant[k] - <float>0.5 * squares[s] / unit / unit
+                    unit, w = scale[k] * row_scale[i], constant[k]
+                    if unit > 0:  # else nothing is known of the row, which is too long
+                        w -= <float>0.5 * squares[s] / unit / unit
                     # The first are different components whatever their weights are.
                     slot = seen if seen < L else weakest(&best[i, 0], &index[t + i, 0], L)
                     best[i, slot] = w
