@@ -55,6 +55,7 @@ def check_counts(X, owner, check=check_array):
         The counts, in their own type, floats as what is nearest of float32 and float64. What was
         CSR is copied only if it stores zeros, or numbers that have no such type.
     """
+    _refuse_texts(X, owner)
     X = _pointing_inside(X)
     X = check(X, accept_sparse="csr", dtype="numeric")
     dtype = X.dtype.newbyteorder("=")
@@ -79,6 +80,27 @@ def check_counts(X, owner, check=check_array):
         X = X.copy()
         X.eliminate_zeros()
     return X
+
+
+def _refuse_texts(X, owner):
+    """Say what makes counts of texts, and of what other packages want in their place."""
+    if not isinstance(X, list | tuple) and getattr(X, "ndim", 0) != 1:
+        return
+    held = (document for document in X if not hasattr(document, "__len__") or len(document))
+    document = next(held, None)
+    first = document[0] if isinstance(document, list | tuple) else None
+    if isinstance(document, str | bytes):
+        what, maker = "texts", "CountVectorizer().fit_transform(X)"
+    elif isinstance(first, str | bytes):
+        what, maker = "lists of words", "CountVectorizer(analyzer=list).fit_transform(X)"
+    elif isinstance(first, tuple) and len(first) == 2:
+        what, maker = "bags of words", "gensim.matutils.corpus2csc(X).T"
+    else:
+        return
+    raise ValueError(
+        f"X holds {what}, but {owner} takes a table of counts with a row for each document, as "
+        f"{maker} makes one of them"
+    )
 
 
 def _pointing_inside(X):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from sklearn_sparsepost import AliasLDA, GibbsCTM, SparseHDP, SparseLDA, SparseMixture
 from sklearn_sparsepost._checks import LEAST_PRIOR, MOST_COUNT, MOST_PRIOR, MOST_VALUE
@@ -145,6 +145,34 @@ def test_corrupt_matrices(estimator, method, X):
     bad.indices[bad.indptr[2]] = 99
     with pytest.raises(ValueError, match="column 2 has row 99, but there are 20 rows"):
         getattr(fitted, method)(bad)
+
+
+TEXTS = ["a cat", "", "two dogs"]
+WORDS = [[], ["a", "cat"], ["dogs"]]
+UNCOUNTED = [
+    (TEXTS, "X holds texts, .* CountVectorizer\\(\\)"),
+    (np.array(TEXTS), "X holds texts"),
+    (np.array(TEXTS, dtype=object), "X holds texts"),
+    ([text.encode() for text in TEXTS], "X holds texts"),
+    (WORDS, "X holds lists of words, .*analyzer=list"),
+    ([tuple(words) for words in WORDS], "X holds lists of words"),
+    ([[], [(0, 1), (3, 2)], [(1, 1)]], "X holds bags of words, .*corpus2csc"),
+]
+
+
+@with_methods(COUNTS)
+def test_what_is_not_counted_yet(estimator, method, X):
+    estimator = clone(estimator)
+    if method not in ("fit", "partial_fit", "fit_transform", "fit_predict"):
+        estimator.fit(X)
+    for documents, message in UNCOUNTED:
+        with pytest.raises(ValueError, match=message):
+            getattr(estimator, method)(documents)
+
+
+def test_words_are_counted_as_the_error_says():
+    counts = CountVectorizer(analyzer=list).fit_transform(WORDS)
+    assert counts.toarray().sum(axis=1).tolist() == [0, 2, 1]
 
 
 @pytest.mark.parametrize(("corrupt", "message"), CORRUPT.items())

@@ -109,7 +109,9 @@ def test_blocks_find_what_an_array_does(name):
     """Sums are made in another order, and that is all."""
     whole = clone(MODELS[name]).fit(X, groups=GROUPS)
     there = clone(MODELS[name]).fit(cut(), groups=GROUPS)
-    assert_allclose(there.bound_history_, whole.bound_history_, rtol=1e-9)
+    # By last bits a group may stop an iteration sooner in a pass, on some processors.
+    assert_allclose(there.bound_history_, whole.bound_history_, rtol=1e-7)
+    assert_allclose(there.bound_history_[-1], whole.bound_history_[-1], rtol=1e-9)
     assert_allclose(there.means_, whole.means_, rtol=1e-6, atol=1e-8)
     assert_allclose(there.topic_weights_, whole.topic_weights_, rtol=1e-6)
     assert there.bound(cut(), GROUPS) == pytest.approx(there.bound(X, GROUPS), rel=1e-12)

@@ -46,7 +46,7 @@ def test_bad_counts(any_lda, X, sparse, value, message):
 
 def test_text_instead_of_numbers(any_lda):
     with pytest.raises(ValueError, match="could not convert string|dtype"):
-        any_lda().fit([["a text"], ["another"]])
+        any_lda().fit(np.array([["a text"], ["another"]]))
 
 
 def test_wrong_width_at_transform(any_lda, X):

@@ -134,7 +134,7 @@ def scatter(
     cdef int K = <int>ptr.shape[0] - 1, D = _side(second.shape[1]), j, k, begin, n, step
     cdef Py_ssize_t pitch = _rounded(D, PITCH)
     cdef bint wants_first = first.shape[0] > 0, in_single
-    cdef double most
+    cdef double least
     cdef double[::1] memory = np.zeros((block + pitch) * pitch + D + LINE)
     cdef float[::1] memory_of_singles = np.zeros((block + pitch + 1) * pitch + LINE, np.float32)
     cdef double *scaled = _aligned(&memory[0])
@@ -145,9 +145,11 @@ def scatter(
         for k in range(K):
             in_single = floating is float and single and ptr[k + 1] - ptr[k] >= D
             step = block * BLOCKS if in_single else block
-            most = 0
-            for begin in range(ptr[k], ptr[k + 1]):
-                most = max(most, share[begin])
+            least = 0  # shares up to this are not seen
+            if in_single:
+                for begin in range(ptr[k], ptr[k + 1]):
+                    least = max(least, share[begin])
+                least *= NOUGHT
             if ptr[k] == ptr[k + 1]:
                 memset(&second[k, 0], 0, second.shape[1] * sizeof(double))
             if wants_first:
@@ -161,7 +163,7 @@ def scatter(
                 if in_single:
                     _add_in_single(
                         rows, which, share, ptr[k], begin, n, ptr[K], D, pitch, block, wants_first,
-                        NOUGHT * most, singles, own, &second[k, 0],
+                        least, singles, own, &second[k, 0],
                     )
                 else:
                     _add_in_double(
