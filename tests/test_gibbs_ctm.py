@@ -223,6 +223,21 @@ def test_bad_parameters(corpus, params, message):
         GibbsCTM(6, **params).fit(corpus)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"covariance_prior": np.full(6, 1e-30)},
+        {"covariance_prior": 1e-20 * np.eye(6)},
+        {"covariance_prior": 1e-6, "degrees_of_freedom_prior": 5 + 1e-12},
+    ],
+)
+def test_priors_below_the_rounding_of_logits(corpus, options):
+    ctm = ctm_of(max_iter=2, **options)
+    with pytest.raises(ValueError, match="covariance_prior counts for too little"):
+        ctm.fit(corpus[:6])
+    assert not hasattr(ctm, "components_")
+
+
 def test_priors_of_every_shape(corpus):
     full = np.diag(np.linspace(0.5, 2, 6)) + 0.1
     for covariance in (0.5, np.linspace(0.5, 2, 6), full):

@@ -33,6 +33,8 @@ LEAST_ROWS = 256
 WORK_A_LOGIT = 50
 # Sweeps over a document whose weights are inferred: before any is kept, and those that are.
 BURN_IN, N_SAMPLES = 50, 150
+# Pivots of a covariance's root below this part of the largest are rounding.
+LEAST_PIVOT = 1e-7
 # Draws of the prior that the weights of an empty document are the mean of.
 PRIOR_DRAWS = 4096
 # Steps from the factors of the last sample to those nearest to the mean covariance.
@@ -240,7 +242,16 @@ class FullCovariance:
         n = prior.mean_strength + D
         scatter += prior.strength * prior.matrix
         scatter += prior.mean_strength * D / n * np.outer(shift, shift)
-        root = np.linalg.cholesky((scatter + scatter.T) / 2)
+        try:
+            root = np.linalg.cholesky((scatter + scatter.T) / 2)
+        except np.linalg.LinAlgError:
+            root = np.zeros((1, 1))
+        pivots = np.diag(root)
+        if pivots.min() <= LEAST_PIVOT * pivots.max():
+            raise ValueError(
+                f"covariance_prior counts for too little beside the logits of {D} documents in "
+                f"{len(mean)} topics: make it larger, or degrees_of_freedom_prior"
+            )
         return prior.mean + D / n * shift, root, prior.strength + len(mean) - 1 + D
 
     def first(self, sums, prior):
