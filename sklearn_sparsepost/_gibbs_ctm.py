@@ -88,7 +88,9 @@ class GibbsCTM(BaseSampledTopics):
 
     covariance_prior : float or array-like of shape (n_components,) or \
             (n_components, n_components), default=1.0
-        Prior guess at the covariance: one variance, variances, or, for "full", a matrix.
+        Prior guess at the covariance: one variance, variances, or, for "full", a matrix. `fit`
+        refuses a "full" one that, times the documents that it counts as, is lost in the rounding
+        of the logits' own scatter.
 
     degrees_of_freedom_prior : float, default=None
         Degrees of freedom of the covariance's inverse Wishart prior, more than

@@ -150,9 +150,9 @@ COMPARED = {
         - value(f"{PARTS}/turns", "seconds", "float32", "weights")
         > max(value(f"{PARTS}/turns", "seconds", "float32", part)
               for part in ("axes", "weights", "statistics", "components"))""",
-    "what is known of distances spares a good part of a search": """
+    "what is known of distances saves some of a search": """
         all(value(f"{PARTS}/turns", "seconds", dtype, "again")
-            < 0.8 * value(f"{PARTS}/turns", "seconds", dtype, "search")
+            < 0.95 * value(f"{PARTS}/turns", "seconds", dtype, "search")
             for dtype in ("float32", "float64"))""",
     "passes of mixtures in single precision are faster by what the page says": """
         all(value(f"mixture-precisions/bsds500-200/{unit}", "ratio") > 1.3
