@@ -38,7 +38,7 @@ def samplers(quick=False):
                 spec = {"options": {"sampler": sampler}, "passes": SWEEPS, "repeat": repeat}
                 add("sweeps", news, k, sampler, **spec)
 
-    # A small corpus and few topics: all of them are weighed.
+    # A small corpus and few topics.
     for repeat in range(0 if quick else 3):
         add("sweeps", "kos", 50, "tomotopy", "tomotopy", budget=8, repeat=repeat)
         add("sweeps", "kos", 50, "auto", passes=100, repeat=repeat)

@@ -28,7 +28,7 @@ class AliasLDA(BaseSampledTopics):
 
     Every token has a topic; sweeps over all tokens draw each topic anew given all others. What a
     draw costs hardly depends on `n_components`: it weighs the topics of the document or those of
-    the word, and alias tables stand in for all others (Li et al. [1]_).
+    the word, and what all others weigh is known in sum or stands in alias tables (Li et al. [1]_).
 
     Read more in the :ref:`User Guide <alias_lda>`.
 
@@ -38,18 +38,19 @@ class AliasLDA(BaseSampledTopics):
         Number of topics, K. Under ``doc_topic_prior_type="dirichlet_process"`` the number to begin
         with; the fitted `n_components_` is another.
 
-    sampler : {"auto", "alias", "sparse", "cycle", "dense"}, default="auto"
+    sampler : {"auto", "by_word", "alias", "sparse", "cycle", "dense"}, default="auto"
         How a token's topic is drawn. All aim at the same posterior; see the notes.
 
+        - "by_word": tokens are visited word by word, and the document's topics are weighed by what
+          the word weighs in them, which one table has at hand (Yu et al. [8]_).
         - "alias": the document's topics are weighed exactly; a stale alias table of the word
           proposes the others, and Metropolis-Hastings corrects [1]_.
         - "sparse": the word's topics are weighed (Yao, Mimno & McCallum [2]_).
         - "cycle": a stale table of the word and a token of the document propose in turn, in
           constant time (Yuan et al. [3]_); needs more sweeps.
         - "dense": all topics are weighed, a vector at a time.
-        - "auto": with up to 64 topics "sparse" for words of up to 8 tokens and "dense" for the
-          others; with more "sparse" for words of up to 32 tokens, or ``n_components / 8`` if that
-          is more, and "alias" for the others.
+        - "auto": "by_word"; "alias" for corpora of more than 2**31 tokens or with a document of
+          2**(32 - b) and more, where b bits tell topics apart, which "by_word" samples as "sparse".
 
     n_mh_steps : int, default=1
         Metropolis-Hastings steps a token of "alias" and "cycle".
@@ -94,7 +95,7 @@ class AliasLDA(BaseSampledTopics):
         - "pitman_yor": from Pitman-Yor processes around one distribution of words, which all topics
           share and which has the prior `topic_word_prior`, one value or one a word [5]_. Frequent
           words are smoothed less and rare ones by how frequent they are anywhere, as the power
-          laws of language want it. The samplers are "auto", "alias", "sparse" and "dense".
+          laws of language want it. All samplers but "cycle".
 
     discount : float or "auto", default="auto"
         Discount a of "pitman_yor", from 0, a Dirichlet process, to less than 1. "auto" starts at
@@ -236,6 +237,8 @@ class AliasLDA(BaseSampledTopics):
        Journal of the American Statistical Association 101, 2006.
     .. [7] D. Newman, A. Asuncion, P. Smyth, M. Welling. Distributed algorithms for topic models.
        Journal of Machine Learning Research 10, 2009.
+    .. [8] H.-F. Yu, C.-J. Hsieh, H. Yun, S. V. N. Vishwanathan, I. S. Dhillon. A scalable
+       asynchronous distributed algorithm for topic modeling. WWW 2015.
 
     Examples
     --------
@@ -255,7 +258,7 @@ class AliasLDA(BaseSampledTopics):
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
-        "sampler": [StrOptions({"auto", "alias", "sparse", "cycle", "dense"})],
+        "sampler": [StrOptions({"auto", "by_word", "alias", "sparse", "cycle", "dense"})],
         "n_mh_steps": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "doc_topic_prior": [
             None,

@@ -18,7 +18,7 @@ def replace_words(state, words):
     """Other words under the same topics of tokens."""
     arrays = state.counts.arrays
     arrays["dense"][:] = 0
-    if state.sampler == "sparse":  # elsewhere the length of the alias table
+    if state.sampler in ("by_word", "sparse"):  # elsewhere the length of the alias table
         arrays["words"]["length"] = 0
     state.tokens.word = words.astype(np.int32)
     state.counts.add_tokens(state.tokens.word, state.z)

@@ -55,7 +55,7 @@ def recount(state):
 @pytest.mark.parametrize("sampler", [*SAMPLERS, "auto"])
 def test_counts_stay_those_of_the_tokens(corpus, monkeypatch, sampler, n_components):
     monkeypatch.setattr("sklearn_sparsepost._sampling.tokens.SERIAL_TOKENS", 0)
-    monkeypatch.setattr(lda, "FREQUENT", 100)
+    monkeypatch.setattr(ctm, "FREQUENT", 100)
     state = start(sp.csr_matrix(corpus), n_components, sampler)
     before = state.z.copy()
     for _ in range(3):

@@ -27,7 +27,7 @@ from sklearn_sparsepost._sampling.tokens import (
 )
 from sklearn_sparsepost._tables import PseudoCounts
 
-SAMPLERS = ["dense", "sparse", "alias", "cycle"]
+SAMPLERS = ["by_word", "dense", "sparse", "alias", "cycle"]
 PRIORS = [
     (np.array([0.4, 0.4]), np.array(0.3)),
     (np.array([0.2, 0.9]), np.array([0.1, 0.5, 0.3])),
@@ -146,10 +146,8 @@ def test_merged_tokens(corpus, blocks):
 
 
 @pytest.mark.parametrize("n_components", [3, 20, 70])
-@pytest.mark.parametrize("sampler", [*SAMPLERS, "auto"])
-def test_counts_stay_those_of_the_tokens(corpus, blocks, monkeypatch, sampler, n_components):
-    monkeypatch.setattr(lda, "FREQUENT", 100)
-    monkeypatch.setattr(lda, "SEVERAL", 100)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_counts_stay_those_of_the_tokens(corpus, blocks, sampler, n_components):
     state = start(corpus, n_components, sampler=sampler)
     before = state.z.copy()
     for _ in range(3):
@@ -311,6 +309,7 @@ def test_one_draw_among_many_topics(sampler, n_components):
     alpha, beta = rng.gamma(1.0, size=n_components), 0.3
     state = start(X, n_components, sampler=sampler, alpha=alpha, beta=beta)
     words, z, ends = state.tokens.word, state.z.copy(), state.tokens.doc_ptr
+    assert state.tokens.by_word()[0][0] == 0  # it is first word by word, too
     n_doc = np.bincount(z[1 : ends[1]], minlength=n_components)
     n_word = np.bincount(z[1:][words[1:] == words[0]], minlength=n_components)
     n_topic = np.bincount(z[1:], minlength=n_components)
@@ -352,15 +351,89 @@ def test_one_draw_of_a_long_list_in_a_document_of_few_topics(alpha, token):
     assert agrees(seen, want)
 
 
-def test_auto_weighs_few_topics_and_lists_rare_words():
-    size = np.array([1, 32, 33, 100, 101, 5000])
-    listed, aliased, dense = lda.LISTED, lda.ALIASED, lda.DENSE
-    for n_components in (2, 64):
-        assert lda.storage("auto", size, n_components).tolist() == [listed] + [dense] * 5
-    for n_components in (65, 256):
-        assert lda.storage("auto", size, n_components).tolist() == [listed] * 2 + [aliased] * 4
-    assert lda.storage("auto", size, 800).tolist() == [listed] * 4 + [aliased] * 2
-    assert lda.storage("alias", size, 800).tolist() == [aliased] * 6
+@pytest.mark.parametrize("sampler", ["auto", "by_word"])
+def test_documents_that_lists_cannot_hold_are_visited_in_turn(sampler):
+    """Of an entry's 32 bits 70,001 topics leave a document 32,767 tokens."""
+    for length, fits in ((32_767, True), (32_768, False)):
+        tokens = Tokens(sp.csr_matrix([[length, 0, 0], [2, 1, 3]]), 0)
+        assert lda.goes_by_word(sampler, tokens, 70_001) is fits
+        assert (lda.order_of(sampler, tokens, 70_001) is not None) is fits
+        listed = fits or sampler == "by_word"
+        kind = lda.LISTED if listed else lda.ALIASED
+        assert (lda.storage(sampler, tokens, 70_001) == kind).all()
+        assert lda.goes_by_word(sampler, tokens, 65_536)
+        assert not lda.goes_by_word("sparse", tokens, 65_536)
+
+
+def test_order_of_a_sweep_word_by_word(corpus, blocks):
+    """Blocks of documents and words, in them words by falling frequency, in these documents."""
+    tokens = Tokens(sp.csr_matrix(corpus), 0)
+    place, document, word, begin, runs = tokens.by_word()
+    assert tokens.by_word()[0] is place
+    n_tokens, n_groups = tokens.n_tokens, tokens.ptr.shape[1] - 1
+    assert n_groups > 1
+    rows = np.repeat(np.arange(corpus.shape[0]), np.diff(tokens.doc_ptr))
+    of_group = np.repeat(np.tile(np.arange(n_groups), corpus.shape[0]), np.diff(tokens.ptr).ravel())
+    of_documents = np.searchsorted(tokens.groups, rows, side="right") - 1
+    rank = by_frequency(tokens.size)[tokens.word]
+    want = np.lexsort((np.arange(n_tokens), rank, of_group, of_documents))
+    np.testing.assert_array_equal(place[:n_tokens], want)
+    np.testing.assert_array_equal(document[:n_tokens], rows[want])
+    assert begin[-1] == n_tokens
+    np.testing.assert_array_equal(np.repeat(word[:-2], np.diff(begin)), tokens.word[want])
+    block = (of_documents * n_groups + of_group)[want]
+    np.testing.assert_array_equal(np.repeat(np.arange(n_groups**2), np.diff(begin[runs])), block)
+    # Whoever reads ahead finds something.
+    assert len(place) == len(document) == n_tokens + 8
+    assert len(word) == len(begin) + 1
+    tokens.word = tokens.word[::-1].copy()
+    assert tokens.by_word()[0] is not place
+
+
+@pytest.mark.parametrize("n_topics", [2, 9, 16, 17, 50])
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_one_draw_by_word_in_a_document_of_so_many_topics(n_topics, scale):
+    """Lists of half a row, a row and several, which grow when topics come."""
+    rng = np.random.default_rng(n_topics)
+    n_components = 60
+    X = sp.csr_matrix(np.vstack([np.full(4, 25), rng.poisson(20.0, (5, 4))]))
+    alpha = rng.gamma(1.0, size=n_components) * scale
+    state = start(X, n_components, sampler="by_word", alpha=alpha, beta=0.3)
+    first = state.tokens.by_word()[0][0]
+    assert first < 100  # a token of the first document
+    state.z[:100] = rng.permutation(np.arange(100) % n_topics)
+    state.recount()
+    words, z, others = state.tokens.word, state.z.copy(), np.arange(len(state.z)) != first
+    n_doc = np.bincount(z[:100][others[:100]], minlength=n_components)
+    n_word = np.bincount(z[others & (words == words[first])], minlength=n_components)
+    want = (n_doc + alpha) * (n_word + 0.3) / (np.bincount(z[others], minlength=60) + 4 * 0.3)
+    seen = np.zeros(n_components)
+    for seed in range(2000):
+        state.seed = seed
+        after = lda.sweep(state, n_steps=1)
+        seen[after.z[first]] += 1
+        np.testing.assert_array_equal(after.n_topic, np.bincount(after.z, minlength=60))
+    assert agrees(seen, want)
+
+
+def test_words_of_more_tokens_than_an_entry_counts_are_drawn_by_word():
+    """Of an entry's 32 bits 60,000 topics take 16: such a word has a row, documents have lists."""
+    X = sp.csr_matrix(np.repeat([[40_000, 5, 3]], 2, axis=0))
+    tokens = Tokens(X, 0)
+    z = np.random.default_rng(0).integers(5, size=tokens.n_tokens).astype(np.uint16)
+    prior = lda.WordPrior(0.1, 3, 60_000)
+    settings = {"alpha": np.full(60_000, 1e-4), "prior": prior, "sampler": "auto"}
+    state = lda.LDAChain(tokens, z, 0, **settings)
+    assert state.counts.arrays["words"]["kind"].tolist() == [lda.DENSE, lda.LISTED, lda.LISTED]
+    assert lda.order_of("auto", tokens, 60_000) is not None
+    sweep(state)
+    row_ptr, topics, values = state.counts.to_lists()
+    want = sp.csr_array(
+        (np.ones(tokens.n_tokens, dtype=int), (tokens.word, state.z)), shape=(3, 60_000)
+    )
+    found = sp.csr_array((values, topics, row_ptr), shape=(3, 60_000))
+    assert not (want != found).nnz
+    assert (state.z != z).mean() > 0.5
 
 
 def test_words_follow_each_other_by_frequency(corpus):
@@ -551,7 +624,7 @@ def test_same_bytes_for_any_number_of_threads(corpus, blocks, monkeypatch, sampl
         assert state.z.tobytes() == want
 
 
-@pytest.mark.parametrize("sampler", ["sparse", "alias"])
+@pytest.mark.parametrize("sampler", ["by_word", "sparse", "alias"])
 @pytest.mark.parametrize("prior", ["dirichlet", "pitman_yor"])
 @pytest.mark.parametrize("n_components", [5, 40])
 def test_gathers_change_no_byte(corpus, prior, sampler, n_components):

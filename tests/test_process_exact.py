@@ -17,7 +17,7 @@ from sklearn_sparsepost._sampling import lda, process
 from sklearn_sparsepost._sampling.pitman_yor import learn_concentration, learn_discount
 from sklearn_sparsepost._sampling.tokens import Tokens
 
-SAMPLERS = ["dense", "sparse", "alias", "cycle"]
+SAMPLERS = ["by_word", "dense", "sparse", "alias", "cycle"]
 # Unsigned Stirling numbers of the first kind: ways to seat n tokens at t tables.
 STIRLING = [[1], [0, 1], [0, 1, 1], [0, 2, 3, 1], [0, 6, 11, 6, 1]]
 
@@ -185,7 +185,7 @@ def test_frequencies_are_the_posterior(sampler, seed, b0, n_steps):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("sampler", ["dense", "sparse", "alias"])
+@pytest.mark.parametrize("sampler", ["by_word", "dense", "sparse", "alias"])
 def test_frequencies_with_pitman_yor_topics(sampler, seed):
     """Both processes together against the posterior of all topics, and tables of words."""
     tokens = Tokens(sp.csr_matrix(TWO_DOCUMENTS), 0)
@@ -211,7 +211,8 @@ def test_frequencies_with_pitman_yor_topics(sampler, seed):
 
 
 @pytest.mark.parametrize(
-    "sampler, pitman_yor", [*((s, False) for s in SAMPLERS), ("dense", True), ("alias", True)]
+    "sampler, pitman_yor",
+    [*((s, False) for s in SAMPLERS), *((s, True) for s in ("by_word", "dense", "alias"))],
 )
 def test_geweke(sampler, pitman_yor):
     """Words under topics and all else under words, in turn: as if all were drawn from the prior."""

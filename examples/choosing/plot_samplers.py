@@ -5,7 +5,8 @@ Samplers: time of a sweep, and quality
 
 Collapsed Gibbs sampling draws the topic of every token anew, sweep by sweep. Weighing all K topics
 for each token is the plain way. The samplers of :class:`~sklearn_sparsepost.AliasLDA` weigh those
-of the document or those of the word, and draw the others from alias tables.
+of the document or those of the word, and know of the others what all weigh together or draw them
+from alias tables. By default they go through the tokens word by word.
 """
 
 import matplotlib.pyplot as plt

@@ -180,50 +180,89 @@ cdef inline bint _opens(Sampler *s, int tables, double base, double join) noexce
     return uniform_next(&s.stream) * (base + join) < base
 
 
+cdef struct Seat:  # of the token that is drawn, and its word in its topic without it
+    bint alone  # whether it has a table to itself
+    int tokens
+    int tables
+    Cell cell
+
+
+cdef inline Seat _hold(
+    PitmanYor *model, Sampler *s, const Table *t, const Word *word, int k, int j, Held *held
+) noexcept nogil:
+    """Weigh a topic without one token of the word, whose j-th it is, and say how that one sits.
+
+    Who sits with whom is forgotten, and drawn whenever a token is looked at: whether it sits alone.
+    """
+    cdef Seat seat
+    cdef int m = _count(t, word, j), before = t.tables[word.cells + j]
+    seat.alone = before == m or (
+        before > 1 and uniform_next(&s.stream) < t.cells[word.cells + j].close)
+    seat.tokens, seat.tables = m - 1, before - seat.alone
+    seat.cell = _step(model, seat.tokens, seat.tables)
+    held.k, held.rise, held.inverse = k, seat.cell.join, s.topic[k].inverse_less
+    held.spread = held.inverse * (s.lift[k] - model.discount * seat.alone)
+    held.base = _base(model, s, word)
+    if seat.alone:
+        held.base = (word.beta + word.tables - 1) / (s.total_tables - 1 + model.prior_total)
+    return seat
+
+
+cdef inline bint _keep_seat(
+    PitmanYor *model, Sampler *s, Table *t, Word *word, int j, const Seat *seat, const Held *held
+) noexcept nogil:
+    """Draw where a token sits that stays in its topic; say whether tables have changed."""
+    cdef int k = held.k, tables
+    cdef double lift = s.lift[k] - model.discount * seat.alone
+    cdef bint opens = not seat.tokens or _opens(s, seat.tables, held.base * lift, seat.cell.join)
+    if opens == seat.alone:
+        return False
+    tables = seat.tables + opens
+    t.tables[word.cells + j] = <unsigned short>tables
+    t.cells[word.cells + j] = _step(model, seat.tokens + 1, tables)
+    _open(model, s, word, k, opens - seat.alone)
+    _weigh(model, s, k, s.topic[k].n_doc, s.topic[k].inverse)
+    return True
+
+
+cdef inline void _stand_up(
+    PitmanYor *model, Sampler *s, Table *t, Word *word, int k, int j, const Seat *seat
+) noexcept nogil:
+    """Let a token leave its table, before it is taken out of the counts."""
+    t.tables[word.cells + j] -= seat.alone
+    t.cells[word.cells + j] = seat.cell
+    if seat.alone:
+        _open(model, s, word, k, -1)
+
+
+cdef inline void _sit_down(
+    PitmanYor *model, Sampler *s, Table *t, Word *word, int k, int j, const Held *held
+) noexcept nogil:
+    """Draw where a token sits that has come to a topic, whose counts have it."""
+    cdef int m = _count(t, word, j), tables = t.tables[word.cells + j] if m > 1 else 0
+    if m == 1 or _opens(s, tables, held.base * s.lift[k], t.cells[word.cells + j].join):
+        tables += 1
+        _open(model, s, word, k, 1)
+    t.tables[word.cells + j] = <unsigned short>tables
+    t.cells[word.cells + j] = _step(model, m, tables)
+
+
 cdef inline bint _reseat(
     PitmanYor *model, Sampler *s, Table *t, Word *word, topic_t *z, long long token, Held *held,
     bint again
 ) noexcept nogil:
-    """Draw the topic of one token, and whether it opens a table there; say whether it moves.
-
-    Who sits with whom is forgotten, and drawn whenever a token is looked at: whether it sits alone.
-    """
+    """Draw the topic of one token, and whether it opens a table there; say whether it moves."""
     cdef int old = z[token], new, j = _find(t, word, old)
-    cdef int m = _count(t, word, j), before = t.tables[word.cells + j], tables
-    cdef bint alone = before == m or (
-        before > 1 and uniform_next(&s.stream) < t.cells[word.cells + j].close), opens
-    cdef Cell less = _step(model, m - 1, before - alone)
-    cdef double lift = s.lift[old] - model.discount * alone
-    held.k, held.rise, held.inverse = old, less.join, s.topic[old].inverse_less
-    held.spread = held.inverse * lift
-    held.base = _base(model, s, word)
-    if alone:
-        held.base = (word.beta + word.tables - 1) / (s.total_tables - 1 + model.prior_total)
+    cdef Seat seat = _hold(model, s, t, word, old, j, held)
     new = _draw(model, s, t, word, held, again)
     if new == old:
-        opens = m == 1 or _opens(s, before - alone, held.base * lift, less.join)
-        if opens != alone:
-            tables = before - alone + opens
-            t.tables[word.cells + j] = <unsigned short>tables
-            t.cells[word.cells + j] = _step(model, m, tables)
-            _open(model, s, word, old, opens - alone)
-            _weigh(model, s, old, s.topic[old].n_doc, s.topic[old].inverse)
+        _keep_seat(model, s, t, word, j, &seat, held)
         return False
-    t.tables[word.cells + j] -= alone
-    t.cells[word.cells + j] = less
+    _stand_up(model, s, t, word, old, j, &seat)
     _remove(model, t, word, old)
-    if alone:
-        _open(model, s, word, old, -1)
     _weigh(model, s, old, s.topic[old].n_doc - 1, s.topic[old].inverse_less)
     _leave_topic(model, s, old)
-    j = _add(t, word, new)
-    m = _count(t, word, j)
-    tables = t.tables[word.cells + j] if m > 1 else 0
-    if m == 1 or _opens(s, tables, held.base * s.lift[new], t.cells[word.cells + j].join):
-        tables += 1
-        _open(model, s, word, new, 1)
-    t.tables[word.cells + j] = <unsigned short>tables
-    t.cells[word.cells + j] = _step(model, m, tables)
+    _sit_down(model, s, t, word, new, _add(t, word, new), held)
     _join_topic(model, s, new)
     z[token] = <topic_t>new
     return True

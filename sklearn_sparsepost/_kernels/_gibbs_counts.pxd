@@ -1,6 +1,7 @@
 # The counts that draws of tokens' topics read and change, for `_gibbs_draws.pxd`.
 #
-# A word's counts are stored in one of three ways, which decide how its tokens are drawn:
+# A word's counts are stored in one of three ways, which decide how its tokens are drawn document by
+# document:
 #
 # * LISTED: its topics and their counts. All of them are weighed: Yao, Mimno & McCallum (2009).
 # * ALIASED: a row over all topics, and an alias table of a while ago. The document's topics are
@@ -9,7 +10,8 @@
 # * DENSE: a row over all topics, all of which are weighed, a vector at a time.
 #
 # In a document a topic weighs the document's tokens in it plus alpha. Where weights of documents'
-# topics are given, they are in place of alpha, and no tokens are counted: `unit` is 0.
+# topics are given, they are in place of alpha, and no tokens are counted: `unit` is 0. So it is
+# word by word, where a document's tokens are in a list of its own.
 #
 # What a topic weighs for a word depends on the prior of its words, by `model` at compile time:
 #

@@ -37,8 +37,7 @@ cdef inline double _rest(model_t *model, const Sampler *s, const Held *held) noe
 
 cdef inline int _draw_smooth(Sampler *s, const Held *held, double u) noexcept nogil:
     """A topic from `_rest`: from what the word's base weighs. Few tokens come here."""
-    cdef int j, k, _try
-    cdef double run, x
+    cdef int j, k
     u -= _own(s, held) * held.spread
     if u < 0:
         return held.k
@@ -47,23 +46,33 @@ cdef inline int _draw_smooth(Sampler *s, const Held *held, double u) noexcept no
         u -= 0 if k == held.k else s.own_spread[j]
         if u < 0:
             return k
-    for _try in range(TRIES if s.unit else 0):  # any topic, kept with its share of the most
+    return _draw_base(s, held.k, u, s.unit)
+
+
+cdef inline int _draw_base(Sampler *s, int without, double u, bint bounded) noexcept nogil:
+    """A topic from alpha * spread, all but one, by a number up to the sum of these.
+
+    Where their bound is true it is found among topics at random first.
+    """
+    cdef int j, k, _try
+    cdef double run, x
+    for _try in range(TRIES if bounded else 0):  # any topic, kept with its share of the most
         x = uniform_next(&s.stream) * s.K
         k = min(<int>x, s.K - 1)
-        if k != held.k and (x - k) * s.most < s.alpha[k] * s.spread[k]:
+        if k != without and (x - k) * s.most < s.alpha[k] * s.spread[k]:
             return k
     k = 0
     while k < s.K - LANES:  # by runs, whose sums are vectors
         run = 0
         for j in range(k, k + LANES):
             run += s.alpha[j] * s.spread[j]
-        run -= s.alpha[held.k] * s.spread[held.k] if k <= held.k < k + LANES else 0
+        run -= s.alpha[without] * s.spread[without] if k <= without < k + LANES else 0
         if u < run:
             break
         u -= run
         k += LANES
     for k in range(k, s.K):
-        u -= 0 if k == held.k else s.alpha[k] * s.spread[k]
+        u -= 0 if k == without else s.alpha[k] * s.spread[k]
         if u < 0:
             return k
     return s.K - 1

@@ -7,8 +7,9 @@ touches; only the topics' totals are as old as the blocks' common start.
 * `TokenCounts`: counts of words in topics, and the sweep;
 * `document_topics`: counts of topics in documents.
 
-A block's sweep is in `_gibbs_blocks.pxd`, the draw of one token in `_gibbs_draws.pxd`, and what it
-reads and changes in `_gibbs_counts.pxd`.
+A block's sweep is in `_gibbs_words.pxd` word by word, with its draws, and in `_gibbs_blocks.pxd`
+document by document, with draws in `_gibbs_draws.pxd`; what they read and change is in
+`_gibbs_counts.pxd`.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport parallel, prange
@@ -20,9 +21,10 @@ from sklearn_sparsepost._kernels._gibbs_blocks cimport (
     Kept, _kept_at, _scratch_size, _sweep_block,
 )
 from sklearn_sparsepost._kernels._gibbs_counts cimport (
-    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table, Word, topic_t,
-    _add, _add_in_row, _count, _in_row, _step, _topic,
+    ALIASED, DENSE, LISTED, MOST_TABLES, Cell, Dirichlet, PitmanYor, Sampler, Table, Word, model_t,
+    topic_t, _add, _add_in_row, _count, _in_row, _step, _topic,
 )
+from sklearn_sparsepost._kernels._gibbs_words cimport Listing, Order, _shown_size, _sweep_words
 from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, use_gathers
 
 import numpy as np
@@ -67,12 +69,99 @@ def _memory(n_tokens, n_documents, n_groups, given):
     return np.empty(0 if given or n_groups == 1 else _kept_at(n_tokens, n_documents), np.int64)
 
 
+def _lists(token_ptr, n_tokens, n_topics):
+    """Where documents' topics are listed, and memory for these lists, none of which is shorter."""
+    lengths = np.diff(token_ptr[:, 0], append=n_tokens)
+    n_rows = (np.minimum(lengths, n_topics) + LANES - 1) // LANES
+    listings = np.zeros((len(lengths) + 1, 2), dtype=np.uint32)
+    np.cumsum(n_rows, out=listings[1:, 0])
+    memory = np.empty((int(listings[-1, 0]) + 1) * LANES, dtype=np.uint32)
+    first = -memory.ctypes.data % 64 // memory.itemsize
+    return listings, memory[first:]
+
+
+cdef Order _order(order, unsigned int[:, ::1] listings, unsigned int[::1] entries):
+    """What a sweep word by word reads; whoever gives the arrays keeps them."""
+    cdef const int[::1] place = order[0], document = order[1], word = order[2]
+    cdef const long long[::1] begin = order[3], runs = order[4]
+    cdef Order tokens
+    tokens.place = <const unsigned int *>&place[0]
+    tokens.document = <const unsigned int *>&document[0]
+    tokens.word, tokens.begin, tokens.runs = &word[0], &begin[0], &runs[0]
+    tokens.listing, tokens.entry = <Listing *>&listings[0, 0], &entries[0]
+    return tokens
+
+
 cdef PitmanYor _pitman_yor(double discount, double prior_total, const float[:, :, ::1] steps):
     """The process that a sweep is given; whoever gives the steps keeps them."""
     cdef PitmanYor model
     model.discount, model.prior_total = discount, prior_total
     model.steps = <const Cell *>&steps[0, 0, 0]
     return model
+
+
+cdef struct Sweep:  # what blocks of a sweep have in common
+    Sampler sampler  # as each begins
+    const int *word
+    const float *logits
+    Kept *kept
+    const Order *order  # NULL: document by document
+    uint64_t seed
+    uint64_t number
+
+
+cdef inline void _sweep_one(
+    model_t *model, const Sweep *of, Sampler *s, Table *t, char *scratch, topic_t *z,
+    const long long[:, ::1] token_ptr, const long long[::1] groups, int i, int e,
+    const long long *n_topic, const long long *n_tables, long long *after, long long *tables_after
+) noexcept nogil:
+    """One of the blocks that are swept together, and the topics' totals after it."""
+    cdef int k, n_groups = <int>groups.shape[0] - 1, g = (i + e) % n_groups
+    s[0] = of.sampler
+    if of.order != NULL:
+        _sweep_words(
+            model, s, t, scratch, of.order, z, token_ptr, groups[i], groups[i + 1],
+            i * n_groups + g, e == 0, n_topic, n_tables, of.seed, of.number)
+    else:
+        _sweep_block(
+            model, s, t, scratch, of.word, z, token_ptr, groups[i], groups[i + 1], g, of.kept,
+            e == 0, n_topic, n_tables, of.logits, of.seed, of.number)
+    for k in range(s.K):
+        after[k] = s.n_topic[k]
+        tables_after[k] = s.n_tables[k] if model_t is PitmanYor else 0
+
+
+cdef object _sweep_groups(
+    model_t *model, const Sweep *of, Table *t, topic_t[::1] z, const long long[:, ::1] token_ptr,
+    const long long[::1] groups, long long[::1] n_topic, long long[::1] n_tables, int n_threads
+):
+    """All blocks, those together that share neither documents nor words."""
+    cdef int n_groups = <int>groups.shape[0] - 1, e, i, no_memory = 0
+    cdef int *failed = &no_memory
+    cdef size_t size = _scratch_size(t.K, t.stride) + _shown_size(t.stride)
+    after_array = np.empty((n_groups, t.K), dtype=np.int64)
+    tables_array = np.empty((n_groups, t.K), dtype=np.int64)
+    cdef long long[:, ::1] after = after_array, tables_after = tables_array
+    cdef Sampler *s
+    cdef char *scratch
+    for e in range(n_groups):
+        with nogil, parallel(num_threads=n_threads):
+            s = <Sampler *>malloc(sizeof(Sampler))
+            scratch = <char *>malloc(size)
+            if s == NULL or scratch == NULL:
+                failed[0] = 1
+            for i in prange(n_groups, schedule="dynamic", chunksize=1):
+                if not failed[0]:
+                    _sweep_one(
+                        model, of, s, t, scratch, &z[0], token_ptr, groups, i, e, &n_topic[0],
+                        &n_tables[0], &after[i, 0], &tables_after[i, 0])
+            free(scratch)
+            free(s)
+        if no_memory:
+            raise MemoryError("no memory for a sweep")
+        for total, parts in ((n_topic, after_array), (n_tables, tables_array)):
+            np.asarray(total)[:] += parts.sum(axis=0) - n_groups * np.asarray(total)
+        PyErr_CheckSignals()  # a sweep over a large corpus takes seconds
 
 
 cdef class TokenCounts:
@@ -341,6 +430,7 @@ cdef class TokenCounts:
         int n_steps=1,  # IN
         int n_threads=1,  # IN
         seating=None,  # IN/OUT
+        order=None,  # IN
     ):
         """Draw the topic of every token once.
 
@@ -377,68 +467,49 @@ cdef class TokenCounts:
             Of topics from a Pitman-Yor process: its discount, the sum of the prior of what topics
             share, the steps that the tokens were seated with, and the topics' tables, an int64
             array that is kept up to date. Aliased words are then not drawn by `cycle`.
+        order : tuple of ndarray, default=None
+            The order of a sweep word by word, as `Tokens.by_word` has it, however words are stored;
+            by default document by document. Not with logits or `cycle`.
         """
-        cdef int K = self.table.K, n_groups = <int>groups.shape[0] - 1, e, i, g, k, no_memory = 0
-        cdef int *failed = &no_memory
-        cdef size_t size = _scratch_size(K, self.table.stride)
+        cdef int K = self.table.K
+        cdef bint given = logits is not None, by_word = order is not None, seated = (
+            seating is not None)
+        cdef long long[::1] memory = _memory(
+            z.shape[0], token_ptr.shape[0], <int>groups.shape[0] - 1, given or by_word)
+        cdef const float[:, ::1] rows = logits if given else np.zeros((1, 1), np.float32)
+        cdef long long[::1] n_tables = seating[3] if seated else np.zeros(K, dtype=np.int64)
         alpha_table = alias_table(np.asarray(alpha))
         cdef const float[::1] alpha_share = alpha_table[0]
         cdef const int[::1] alpha_other = alpha_table[1]
-        after_array = np.empty((n_groups, K), dtype=np.int64)
-        cdef long long[:, ::1] after = after_array
-        cdef double alpha_total = np.sum(alpha)
-        cdef double mean_inverse = K / (np.sum(n_topic) + np.sum(beta_total))
-        cdef Sampler *s
-        cdef char *scratch
-        cdef Table *t = &self.table
-        cdef bint given = logits is not None, seated = seating is not None
-        cdef const float[:, ::1] rows = logits if given else np.zeros((1, 1), np.float32)
-        cdef const float *weights = &rows[0, 0] if given else NULL
-        cdef long long[::1] memory = _memory(z.shape[0], token_ptr.shape[0], n_groups, given)
-        cdef Kept *kept = <Kept *>&memory[0] if memory.shape[0] else NULL
         cdef Dirichlet dirichlet
         cdef PitmanYor pitman_yor
-        cdef long long[::1] n_tables = seating[3] if seated else np.zeros(K, dtype=np.int64)
-        tables_array = np.empty((n_groups, K), dtype=np.int64)
-        cdef long long[:, ::1] tables_after = tables_array
+        cdef Order tokens
+        cdef Sweep s
         if not z.shape[0]:
             return
+        s.word, s.logits, s.kept, s.order = &word[0], NULL, NULL, NULL
+        s.seed, s.number = seed, number
+        s.sampler.K, s.sampler.n_steps, s.sampler.cycle = K, n_steps, cycle
+        s.sampler.fresh, s.sampler.unit = fresh, not given and not by_word
+        s.sampler.alpha, s.sampler.alpha_total = &alpha[0], np.sum(alpha)
+        s.sampler.beta_total = &beta_total[0]
+        s.sampler.mean_inverse = K / (np.sum(n_topic) + np.sum(beta_total))
+        s.sampler.alpha_share, s.sampler.alpha_other = &alpha_share[0], &alpha_other[0]
+        if given:
+            s.logits = &rows[0, 0]
+        if memory.shape[0]:
+            s.kept = <Kept *>&memory[0]
+        if by_word:
+            listings, entries = _lists(np.asarray(token_ptr), z.shape[0], K)
+            tokens = _order(order, listings, entries)
+            s.order = &tokens
         if seated:
             pitman_yor = _pitman_yor(seating[0], seating[1], seating[2])
-        for e in range(n_groups):
-            with nogil, parallel(num_threads=n_threads):
-                s = <Sampler *>malloc(sizeof(Sampler))
-                scratch = <char *>malloc(size)
-                if s == NULL or scratch == NULL:
-                    failed[0] = 1
-                for i in prange(n_groups, schedule="dynamic", chunksize=1):
-                    if failed[0]:
-                        continue
-                    g = (i + e) % n_groups
-                    s.K, s.n_steps, s.cycle, s.fresh, s.unit = K, n_steps, cycle, fresh, not given
-                    s.alpha, s.alpha_total, s.beta_total = &alpha[0], alpha_total, &beta_total[0]
-                    s.mean_inverse = mean_inverse
-                    s.alpha_share, s.alpha_other = &alpha_share[0], &alpha_other[0]
-                    if seated:
-                        _sweep_block(
-                            &pitman_yor, s, t, scratch, &word[0], &z[0], token_ptr, groups[i],
-                            groups[i + 1], g, kept, e == 0, &n_topic[0], &n_tables[0], NULL, seed,
-                            number)
-                    else:
-                        _sweep_block(
-                            &dirichlet, s, t, scratch, &word[0], &z[0], token_ptr, groups[i],
-                            groups[i + 1], g, kept, e == 0, &n_topic[0], NULL, weights, seed,
-                            number)
-                    for k in range(K):
-                        after[i, k] = s.n_topic[k]
-                        tables_after[i, k] = s.n_tables[k] if seated else 0
-                free(scratch)
-                free(s)
-            if no_memory:
-                raise MemoryError("no memory for a sweep")
-            for total, parts in ((n_topic, after_array), (n_tables, tables_array)):
-                np.asarray(total)[:] += parts.sum(axis=0) - n_groups * np.asarray(total)
-            PyErr_CheckSignals()  # a sweep over a large corpus takes seconds
+            _sweep_groups(
+                &pitman_yor, &s, &self.table, z, token_ptr, groups, n_topic, n_tables, n_threads)
+        else:
+            _sweep_groups(
+                &dirichlet, &s, &self.table, z, token_ptr, groups, n_topic, n_tables, n_threads)
 
 
 def gathers_are_used(

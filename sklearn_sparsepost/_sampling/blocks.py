@@ -210,7 +210,7 @@ class Start:
         n_components = len(self.n_topic)
         size = np.where(tokens.size, self.size, 0)
         # An alias table is worth its cost if the block itself has many tokens of the word.
-        kind = self.storage(self.sampler, tokens.size, n_components)
+        kind = self.storage(self.sampler, tokens, n_components)
         found = lda.empty_counts(kind, size, self.prior, n_components, seated=self.seated)
         found.set_lists(*self.lists, size)
         return found
@@ -267,6 +267,7 @@ def sweep_block(tokens, z, start):
         n_steps=start.n_steps,
         n_threads=threads_for(lda.WORK_A_TOKEN * tokens.n_tokens),
         seating=start.seating(),
+        order=lda.order_of(start.sampler, tokens, n_components),
     )
     tokens.kept = {start.drawn: z, start.after: new}
     changes, moved = changes_of(tokens, z, new, n_components)

@@ -21,16 +21,18 @@ from sklearn_sparsepost._sampling import lda
 FIRST_SWEEPS, FIRST_COUNT = 10, 0.05
 # To the seed of these sweeps, so that the chain has other streams.
 OTHER_SEED = 1 << 40
-# "auto": words of up to so many topics are weighed in all of them.
+# "auto": up to so many topics all are weighed, with more there are tables.
 FEW_TOPICS = 200
+# Of words of more tokens than this; those of rarer ones are listed.
+FREQUENT = 32
 
 
-def storage(sampler, size, n_components):
+def storage(sampler, tokens, n_components):
     """How each word's counts are stored, as :func:`lda.storage` says but for "auto"."""
     if sampler != "auto":
-        return lda.storage(sampler, size, n_components)
+        return lda.storage(sampler, tokens, n_components)
     often = lda.DENSE if n_components <= FEW_TOPICS else lda.ALIASED
-    return np.where(size > lda.FREQUENT, often, lda.LISTED).astype(np.int8)
+    return np.where(tokens.size > FREQUENT, often, lda.LISTED).astype(np.int8)
 
 
 class CTMChain(lda.WordsChain):

@@ -12,28 +12,35 @@ from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._sampling.chain import Chain
 
+# Tokens whose places an order holds in 32 bits.
+MOST_IN_ORDER = (1 << 31) - 1
 # What a draw costs, in multiplications.
 WORK_A_TOKEN = 100
 # And to count a token's topic.
 WORK_A_COUNT = 4
 # How counts of a word are stored, as in the kernel.
 LISTED, ALIASED, DENSE = range(3)
-# "auto": up to so many topics words of more than `SEVERAL` tokens weigh all, a vector at a time.
-FEW_TOPICS, SEVERAL = 64, 8
-# With more topics tables serve words of more tokens than this, and than a share of the topics.
-# Those of rarer ones would be out of date soon; their lists are short beside a row of all topics.
-FREQUENT, FREQUENT_A_TOPIC = 32, 0.125
 
 
-def storage(sampler, size, n_components):
-    """How each word's counts are stored, given its tokens: LISTED, ALIASED or DENSE."""
-    kinds = {"sparse": LISTED, "alias": ALIASED, "cycle": ALIASED, "dense": DENSE}
-    if sampler in kinds:
-        return np.full(len(size), kinds[sampler], dtype=np.int8)
-    if n_components <= FEW_TOPICS:
-        return np.where(size > SEVERAL, DENSE, LISTED).astype(np.int8)
-    frequent = size > max(FREQUENT, FREQUENT_A_TOPIC * n_components)
-    return np.where(frequent, ALIASED, LISTED).astype(np.int8)
+def storage(sampler, tokens, n_components):
+    """How each word's counts are stored: LISTED, ALIASED or DENSE."""
+    if sampler == "auto":
+        sampler = "by_word" if goes_by_word(sampler, tokens, n_components) else "alias"
+    kinds = {"sparse": LISTED, "by_word": LISTED, "alias": ALIASED, "cycle": ALIASED}
+    return np.full(len(tokens.size), kinds.get(sampler, DENSE), dtype=np.int8)
+
+
+def goes_by_word(sampler, tokens, n_components):
+    """Whether a sweep visits tokens word by word: documents' lists have room for their tokens."""
+    most = (1 << (32 - kernels.topic_bits(n_components))) - 1
+    longest = int(np.diff(tokens.doc_ptr).max(initial=0))
+    fits = longest <= most and tokens.n_tokens <= MOST_IN_ORDER
+    return sampler in ("auto", "by_word") and fits
+
+
+def order_of(sampler, tokens, n_components):
+    """The order that a sweep takes tokens in, word by word; None for document by document."""
+    return tokens.by_word() if goes_by_word(sampler, tokens, n_components) else None
 
 
 class WordPrior:
@@ -121,10 +128,10 @@ class WordsChain(Chain):
         super().__init__(tokens, z, n_components, seed, **options)
 
     def _new_counts(self):
-        size = self.tokens.size
-        kind = self.storage(self.sampler, size, self.n_components)
-        counts = empty_counts(kind, size, self.prior, self.n_components, seated=self._seated)
-        counts.add_tokens(self.tokens.word, self.z)
+        tokens = self.tokens
+        kind = self.storage(self.sampler, tokens, self.n_components)
+        counts = empty_counts(kind, tokens.size, self.prior, self.n_components, seated=self._seated)
+        counts.add_tokens(tokens.word, self.z)
         return counts
 
     def _counts_from(self, arrays):
@@ -203,6 +210,7 @@ class LDAChain(WordsChain):
             n_steps=n_steps,
             n_threads=threads_for(WORK_A_TOKEN * tokens.n_tokens),
             seating=self.seating(),
+            order=order_of(self.sampler, tokens, self.n_components),
         )
 
     def topic_totals(self):

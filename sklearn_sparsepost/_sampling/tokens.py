@@ -28,6 +28,8 @@ SHORT_TOPICS = 1 << 16
 PART = 1 << 21
 # Words whose weights of topics are summed up together.
 WORDS = 1 << 10
+# Tokens by which orders are longer, as the kernel reads ahead.
+AHEAD = 8
 # What a token's first topic costs, in multiplications or so.
 WORK_A_DRAW = 64
 
@@ -55,7 +57,13 @@ class Tokens:
         Where each group of documents begins.
     size : ndarray of shape (n_features,), int64
         Tokens of each word.
+    in_groups : ndarray of shape (n_features,), int64
+        The words, group by group, the more frequent first.
+    ends : ndarray of shape (n_groups,), int64
+        Where each group ends among these.
     """
+
+    _by_word = None, None  # words of tokens, and their order
 
     def __init__(self, X, seed):
         if not X.has_canonical_format:  # entries of one word are one count
@@ -74,7 +82,8 @@ class Tokens:
         n_groups = self._n_groups(n_tokens, n_documents)
         place = by_frequency(self.size)
         group = deal_words(place, n_groups)
-        by_group = np.lexsort((place, group))
+        self.in_groups = by_group = np.lexsort((place, group))
+        self.ends = np.cumsum(np.bincount(group, minlength=n_groups))
         rank = np.empty(n_features, dtype=X.indices.dtype)
         rank[by_group] = np.arange(n_features)
         self.groups = cut_evenly(length, n_groups)
@@ -111,6 +120,57 @@ class Tokens:
         """The order of tokens by document and word."""
         rows = np.repeat(np.arange(len(self.ptr)), np.diff(self.doc_ptr))
         return np.lexsort((self.word, rows))
+
+    def by_word(self):
+        """The order of tokens word by word within blocks, as sweeps take it; it is kept.
+
+        Returns
+        -------
+        place, document : ndarray of shape (n_tokens + AHEAD,), int32
+            Where each token is, and its document.
+        word : ndarray of shape (n_runs + 2,), int32
+            The word of each run of tokens.
+        begin : ndarray of shape (n_runs + 1,), int64
+            Where it begins.
+        runs : ndarray of shape (n_groups**2 + 1,), int64
+            Where the runs of each block begin: of documents' groups, and of words' in each.
+        """
+        if self._by_word[0] is not self.word:
+            self._by_word = self.word, self._ordered()
+        return self._by_word[1]
+
+    def _ordered(self):
+        n_features, doc_ptr = len(self.size), self.doc_ptr
+        rank = np.empty(n_features, dtype=np.int32)
+        rank[self.in_groups] = np.arange(n_features)
+        place = np.zeros(self.n_tokens + AHEAD, dtype=np.int32)
+        document = np.zeros_like(place)
+        words, begin, runs, first = [], [], [[0]], 0
+        for start, stop in zip(self.groups[:-1], self.groups[1:], strict=True):
+            span = slice(doc_ptr[start], doc_ptr[stop])
+            at = np.arange(span.start, span.stop, dtype=np.int32)
+            ptr = doc_ptr[start : stop + 1] - span.start
+            shape = stop - start, n_features
+            table = sp.csr_array((at, rank[self.word[span]], ptr), shape).tocsc()
+            place[span], document[span] = table.data, table.indices + start
+            seen = np.flatnonzero(np.diff(table.indptr))
+            words.append(self.in_groups[seen])
+            begin.append(span.start + table.indptr[seen])
+            runs.append(first + np.searchsorted(seen, self.ends))
+            first += len(seen)
+        words.append([0, 0])
+        begin.append([self.n_tokens])
+        words, begin, runs = (np.concatenate(parts) for parts in (words, begin, runs))
+        return (
+            place,
+            document,
+            words.astype(np.int32),
+            begin.astype(np.int64),
+            runs.astype(np.int64),
+        )
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "_by_word"}
 
     @staticmethod
     def _n_groups(n_tokens, n_documents):
