@@ -416,6 +416,27 @@ def test_one_draw_by_word_in_a_document_of_so_many_topics(n_topics, scale):
     assert agrees(seen, want)
 
 
+@pytest.mark.parametrize("sampler", ["by_word", "dense", "sparse"])
+def test_a_word_of_one_token_follows_its_document(sampler):
+    """All that it weighs is a prior next to nothing, beside what its one token does.
+
+    That token is all that a table would propose.
+    """
+    beta, alpha = 1e-10, np.array([2.0, 0.5, 1.0])
+    X = sp.csr_matrix(np.eye(12, dtype=int).reshape(2, 6, 12).sum(axis=1))
+    state = start(X, 3, sampler=sampler, alpha=alpha, beta=beta)
+    state.z[:6] = [0, 1, 1, 1, 1, 2]
+    state.recount()
+    assert state.tokens.by_word()[0][0] == 0
+    z = state.z[1:]
+    want = (np.bincount(z[:5], minlength=3) + alpha) / np.bincount(z, minlength=3)
+    seen = np.zeros(3)
+    for seed in range(1000):
+        state.seed = seed
+        seen[lda.sweep(state, n_steps=1).z[0]] += 1
+    assert agrees(seen, want)
+
+
 def test_words_of_more_tokens_than_an_entry_counts_are_drawn_by_word():
     """Of an entry's 32 bits 60,000 topics take 16: such a word has a row, documents have lists."""
     X = sp.csr_matrix(np.repeat([[40_000, 5, 3]], 2, axis=0))

@@ -46,7 +46,6 @@ cdef struct Order:  # of a corpus's tokens, word by word within blocks
 cdef struct Shown:  # the word that is visited, laid out over all topics
     float *weight  # Dirichlet: (count + prior) * inverse; PitmanYor: join * inverse, and spread
     float *without  # the same of a word that no topic has
-    float *inverse
     int *at  # where the word's list has the topic, if it has it: else anything
     double mass  # sum of alpha times what the word weighs beyond its base
     float laid  # Dirichlet: the prior that is in `without`
@@ -156,12 +155,12 @@ cdef inline void _show(
     """Lay out a word."""
     cdef int j, k, n = word.length
     cdef float base = word.beta if word.prior_row < 0 else 0  # such a prior is in no base
-    cdef float x, mass = 0, also = 0  # in two sums, none of which waits for the other
+    cdef double x, mass = 0, also = 0  # in two sums, none of which waits for the other
     cdef const unsigned int *entry = t.pool + word.first
     cdef const Cell *cell = t.cells + word.cells
     cdef unsigned int topics = (1u << t.bits) - 1
     cdef float *weight = shown.weight
-    cdef const float *inverse = shown.inverse
+    cdef const double *inverse = s.inverse
     if model_t is Dirichlet and base != shown.laid:
         _lay_base(model, s, shown, base)
     if word.kind != LISTED:
@@ -174,14 +173,14 @@ cdef inline void _show(
         shown.at[k] = j
         if model_t is PitmanYor:
             x = cell[j].join * inverse[k]
-            weight[2 * k] = x
+            weight[2 * k] = <float>x
         else:
-            x = <float><int>(entry[j] >> t.bits) * inverse[k]
-            weight[k] += x
-        x *= <float>s.topic[k].alpha
+            x = <int>(entry[j] >> t.bits) * inverse[k]
+            weight[k] = <float>(x + base * inverse[k])
+        x *= s.alpha[k]
         mass += x if j % 2 else 0
         also += 0 if j % 2 else x
-    shown.mass = <double>mass + also
+    shown.mass = mass + also
 
 
 cdef inline void _hide(
@@ -250,7 +249,6 @@ cdef inline void _change_total(
         inverse = topic.inverse_less
         topic.inverse_less = 1 / (max(s.n_topic[k] - 1, 0) + s.beta_total[k])
     topic.inverse = s.inverse[k] = inverse
-    shown.inverse[k] = <float>inverse
     if model_t is PitmanYor:
         s.spread[k] = inverse * s.lift[k]
     s.smooth += topic.alpha * (_spread(model, s, k) - before)
@@ -296,12 +294,11 @@ cdef inline int _draw_of_many(
 
 cdef inline void _move_by_word(
     model_t *model, Sampler *s, Table *t, Word *word, Shown *shown, int new, int j,
-    const Held *held, const Seat *seat
+    const Held *held, const Seat *seat, double before
 ) noexcept nogil:
-    """Move a token from the topic that is held to another."""
+    """Move a token from the topic that is held, of which `before` was in the mass, to another."""
     cdef int old = held.k, to = _at(t, word, shown, new)
     cdef double alpha = s.topic[old].alpha, other = s.topic[new].alpha
-    cdef double before = alpha * _beyond(model, t, word, old, j) * s.topic[old].inverse
     if to >= 0:
         before += other * _beyond(model, t, word, new, to) * s.topic[new].inverse
     if model_t is PitmanYor:
@@ -325,32 +322,32 @@ cdef inline void _resample_by_word(
     cdef unsigned int one = 1u << t.bits
     cdef int old = z[0], new, lane, mine = 0, n = <int>listing.length
     cdef int j = old if word.kind != LISTED else shown.at[old]
-    cdef float own, whole
-    cdef double u, left = 0, rest, before
+    cdef double alpha = s.topic[old].alpha, beyond = _beyond(model, t, word, old, j), own
+    cdef double u, left = 0, rest, before = alpha * (beyond * s.inverse[old])
+    cdef float each
     cdef Held held
     cdef Seat seat
     if model_t is PitmanYor:
         seat = _hold(model, s, t, word, old, j, &held)
-        own = <float>(held.rise * held.inverse + held.base * held.spread)
-        whole = shown.weight[2 * old] + <float>held.base * shown.weight[2 * old + 1]
+        own = held.rise * held.inverse + held.base * held.spread
     else:
-        held.k, held.base = old, shown.laid
+        held.k, held.base, held.rise = old, shown.laid, <float>(beyond - 1)
         held.inverse = held.spread = s.topic[old].inverse_less
-        held.rise = <float>(_beyond(model, t, word, old, j) - 1)
-        own = (held.rise + shown.laid) * <float>held.inverse
-        whole = shown.weight[old]
+        own = (beyond - 1 + held.base) * held.inverse
     # What falls to alpha has all topics, this one without the token.
-    rest = shown.mass + held.base * s.smooth + s.topic[old].alpha * (own - whole)
+    rest = max(shown.mass - before, 0) + alpha * own
+    rest += held.base * (s.smooth - alpha * _spread(model, s, old))
+    each = <float>own
     u = uniform_next(&s.stream)
     if n > LANES:
         lane = _draw_of_many(
-            model, s, t, shown, entry, n, &held, own, u, rest, &left, &mine)
+            model, s, t, shown, entry, n, &held, each, u, rest, &left, &mine)
     elif model_t is Dirichlet:
         lane = draw_entries(
-            entry, t.bits, shown.weight, 0, n, old, own, u, rest, &left, &mine)
+            entry, t.bits, shown.weight, 0, n, old, each, u, rest, &left, &mine)
     else:
         lane = draw_pairs(
-            entry, t.bits, shown.weight, <float>held.base, n, old, own, u, rest, &left, &mine)
+            entry, t.bits, shown.weight, <float>held.base, n, old, each, u, rest, &left, &mine)
     new = old
     if lane < n:
         new = <int>(entry[lane] & (one - 1))
@@ -358,22 +355,21 @@ cdef inline void _resample_by_word(
         new = _draw_rest(model, s, t, word, shown, &held, left)
     if lane == mine or new == old:
         if model_t is PitmanYor:
-            before = shown.weight[2 * old]
             if _keep_seat(model, s, t, word, j, &seat, &held):
-                shown.mass += s.alpha[old] * (_lay(model, s, t, word, shown, old, j) - before)
+                shown.mass += alpha * _lay(model, s, t, word, shown, old, j) - before
         return
     entry[mine] -= one
     if lane == n:
         lane = _place_of(t, listing, entry, new)
     entry[lane] += one
-    _move_by_word(model, s, t, word, shown, new, j, &held, &seat)
+    _move_by_word(model, s, t, word, shown, new, j, &held, &seat, before)
     z[0] = <topic_t>new
 
 
 # ---------------------------------------------------------------- blocks
 
 cdef inline size_t _shown_size(Py_ssize_t stride) noexcept nogil:
-    return stride * (5 * sizeof(float) + sizeof(int))
+    return stride * (4 * sizeof(float) + sizeof(int))
 
 
 cdef inline void _sweep_words(
@@ -391,17 +387,13 @@ cdef inline void _sweep_words(
     cdef Listing *listing
     cdef const Word *next_word
     cdef long long r, token, i
-    cdef int k
     _begin_block(model, s, scratch, t.stride, n_topic, n_tables)
     if fresh:
         _list_documents(s, t, order, z, token_ptr, first, stop)
     shown.weight = <float *>(scratch + _scratch_size(s.K, t.stride))
     shown.without = shown.weight + 2 * t.stride
-    shown.inverse = shown.without + 2 * t.stride
-    shown.at = <int *>(shown.inverse + t.stride)
-    for k in range(s.K):
-        shown.at[k] = 0
-        shown.inverse[k] = <float>s.inverse[k]
+    shown.at = <int *>(shown.without + 2 * t.stride)
+    memset(shown.at, 0, t.stride * sizeof(int))
     shown.laid = -1
     if model_t is PitmanYor:
         _lay_base(model, s, &shown, 0)
