@@ -102,8 +102,6 @@ COMPARED = {
     "Pitman-Yor topics are better on newsgroups20 and ohsumed from each seed": """
         len(gains("newsgroups20-200")) == len(gains("ohsumed-100")) == 4
         and min(gains("newsgroups20-200")) > 0 and min(gains("ohsumed-100")) > 0""",
-    "but on ohsumed from two of them by next to nothing": """
-        sorted(gains("ohsumed-100"))[1] < 0.002 < 0.02 < sorted(gains("ohsumed-100"))[2]""",
     "elsewhere seeds make about as much": """
         max(abs(gain(c)) / gains(c).std(ddof=1) for c in ("kos-50", "nips-200")) < 1.5""",
     "a concentration that is learned is poorer on ohsumed and nips, as good on newsgroups20": """
@@ -126,6 +124,11 @@ COMPARED = {
     "with 200 and more topics sweeps are faster than tomotopy's, and the more so": """
         1 < speed("sweeps/newsgroups20-200/auto") / speed("sweeps/newsgroups20-200/tomotopy")
         < speed("sweeps/newsgroups20-800/auto") / speed("sweeps/newsgroups20-800/tomotopy")""",
+    "the more topics the more so, since sweeps hardly take longer": """
+        speed("sweeps/newsgroups20-200/auto") / speed("sweeps/newsgroups20-3200/auto") < 1.15""",
+    "word by word is faster than any other sampler of ours": """
+        min(speed(f"sweeps/newsgroups20-{k}/auto") / speed(f"sweeps/newsgroups20-{k}/{sampler}")
+            for k in (50, 200, 800, 3200) for sampler in ("alias", "sparse", "dense")) > 1""",
     "transform is an order of magnitude faster, not two": """
         5 < value("transform/newsgroups20-200/transform", "documents_per_second", "L=8")
         / value("transform/newsgroups20-200/transform", "documents_per_second", "scikit-learn")

@@ -386,7 +386,7 @@ cdef inline void _sweep_words(
     cdef Word *word
     cdef Listing *listing
     cdef const Word *next_word
-    cdef long long r, token, i
+    cdef long long r, token, i, last = order.runs[block + 1]
     _begin_block(model, s, scratch, t.stride, n_topic, n_tables)
     if fresh:
         _list_documents(s, t, order, z, token_ptr, first, stop)
@@ -398,11 +398,11 @@ cdef inline void _sweep_words(
     if model_t is PitmanYor:
         _lay_base(model, s, &shown, 0)
     uniform_init(&s.stream, seed, number, block)
-    for r in range(order.runs[block], order.runs[block + 1]):
+    for r in range(order.runs[block], last):
         word = t.words + order.word[r]
         fetch_to_write(t.words + order.word[r + 2])
         next_word = t.words + order.word[r + 1]
-        if next_word.kind == LISTED:
+        if r + 1 < last and next_word.kind == LISTED:  # others may be changing the next block's
             for i in range(0, next_word.length, 16):
                 fetch_to_write(t.pool + next_word.first + i)
                 if model_t is PitmanYor:
