@@ -18,7 +18,7 @@ __all__ = ["AliasLDA", "GibbsCTM", "SparseHDP", "SparseLDA", "SparseMixture", "T
 
 class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
     n_components: int
-    sampler: Literal["auto", "alias", "sparse", "cycle", "dense"]
+    sampler: Literal["auto", "by_word", "alias", "sparse", "cycle", "dense"]
     n_mh_steps: int
     doc_topic_prior: float | Literal["auto"] | ArrayLike | None
     doc_topic_prior_type: Literal["dirichlet", "dirichlet_process"]
@@ -59,7 +59,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
         self,
         n_components: int = 10,
         *,
-        sampler: Literal["auto", "alias", "sparse", "cycle", "dense"] = 'auto',
+        sampler: Literal["auto", "by_word", "alias", "sparse", "cycle", "dense"] = 'auto',
         n_mh_steps: int = 1,
         doc_topic_prior: float | Literal["auto"] | ArrayLike | None = None,
         doc_topic_prior_type: Literal["dirichlet", "dirichlet_process"] = 'dirichlet',
