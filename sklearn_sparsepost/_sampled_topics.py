@@ -20,7 +20,7 @@ from sklearn_sparsepost._sampling.blocks import InBlocks, TokensInBlocks
 from sklearn_sparsepost._sampling.chain import sampled_pass
 from sklearn_sparsepost._sampling.tokens import (
     MOST_TOKENS,
-    RunningWeights,
+    FirstWeights,
     Tokens,
     topics_under,
     type_of_topics,
@@ -263,7 +263,7 @@ class BaseSampledTopics(BaseTopicEstimator):
                 if self._infers_first:
                     topics = topics.transposed(dtype)
                 else:
-                    topics = RunningWeights(topics, alpha)
+                    topics = FirstWeights(topics, alpha)
         return self._chain_under(topics, X, dtype, alpha, beta, seed)
 
     def _chain_under(self, topics, X, dtype, alpha, beta, seed, *, goes_on=False):
@@ -394,7 +394,7 @@ def _first_topics(
         Counts.
     tokens : Tokens
         Their tokens.
-    topics : ndarray of shape (n_components, n_features), RunningWeights or None
+    topics : ndarray of shape (n_components, n_features), FirstWeights or None
         Pseudo-counts of words in topics, or what topics weigh in words if nothing is known of
         documents; None for draws that are uniform.
     inference : object
@@ -420,7 +420,7 @@ def _first_topics(
     seed = tokens.seed if seed is None else seed
     if topics is None:
         return uniform_topics(tokens, len(alpha), seed)
-    if isinstance(topics, RunningWeights):
+    if isinstance(topics, FirstWeights):
         return topics.draw(tokens, seed)
     corpus = Corpus(X, dtype, n_jobs)
     table = topic_table(corpus, topics, inference, point=point)

@@ -9,23 +9,18 @@ import scipy.sparse as sp
 from geweke import have_one_mean, replace_tokens, replace_words
 from reference import agrees
 from scipy.special import gammaln
-from scipy.stats import chi2
 from sklearn.base import clone
 
 from sklearn_sparsepost import AliasLDA
 from sklearn_sparsepost._kernels import gibbs_lda as kernels
-from sklearn_sparsepost._kernels._first_draws import draw_by_words
-from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._run import threads
 from sklearn_sparsepost._sampling import lda
 from sklearn_sparsepost._sampling.tokens import (
-    RunningWeights,
     Tokens,
     by_frequency,
     cut_evenly,
     deal_words,
 )
-from sklearn_sparsepost._tables import PseudoCounts
 
 SAMPLERS = ["by_word", "dense", "sparse", "alias", "cycle"]
 PRIORS = [
@@ -506,96 +501,6 @@ def test_geweke(sampler):
         chain.append(features(state.tokens.word, state.z.astype(int)))
     chain, prior_draws = np.array(chain, dtype=float), np.array(prior_draws, dtype=float)
     assert have_one_mean(chain, prior_draws, 80, 4)
-
-
-def drawn_by_words(words, running, stream):
-    """Topics of a document's tokens, one after the other from the last one on."""
-    drawn, z = {}, np.empty(len(words), dtype=np.int64)
-    for stop in range(len(words), 0, -16):
-        run = np.arange(max(stop - 16, 0), stop)
-        numbers = stream.random(len(run))
-        own = [
-            np.searchsorted(running[w], u, side="right")
-            for w, u in zip(words[run], numbers, strict=True)
-        ]
-        for i, k in zip(run[::-1], own[::-1], strict=True):
-            share = np.diff(running[words[i]], prepend=np.float32(0))
-            near = np.cumsum([n * share[j] for j, n in drawn.items()], dtype=np.float32)
-            u = stream.random() * (1 + (float(near[-1]) if drawn else 0.0))
-            if drawn and u < near[-1]:
-                k = list(drawn)[np.searchsorted(near, u, side="right")]
-            drawn[k] = drawn.get(k, 0) + 1
-            z[i] = k
-    return z
-
-
-@pytest.mark.parametrize("n_components", [1, 2, 7, 64, 300])
-@pytest.mark.parametrize("wide", [False, True])
-def test_topics_by_words_are_those_of_the_random_numbers(n_components, wide):
-    rng = np.random.default_rng(n_components)
-    weight = rng.random((50, n_components)) * (rng.random((50, n_components)) < 0.3)
-    weight[np.arange(50), rng.integers(n_components, size=50)] += 0.1
-    running = np.cumsum(weight, axis=1)
-    running = (running / running[:, -1:]).astype(np.float32)
-    length = rng.integers(0, 40, size=30)
-    ptr = np.concatenate([[0], np.cumsum(length)])
-    word = rng.integers(50, size=ptr[-1]).astype(np.int32)
-    want = np.empty(len(word), dtype=np.int64)
-    for d, (begin, end) in enumerate(itertools.pairwise(ptr)):
-        stream = np.random.Generator(np.random.Philox(key=[5, 9], counter=[0, 0, d, 0]))
-        want[begin:end] = drawn_by_words(word[begin:end], running, stream)
-    for n_threads in (1, 3):
-        z = np.zeros(len(word), dtype=np.int32 if wide else np.uint16)
-        draw_by_words(word, ptr, running, z, 5, 9, n_threads=n_threads)
-        np.testing.assert_array_equal(z, want)
-        assert (weight[word, z] > 0).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_topics_by_words_follow_a_polya_urn(seed):
-    n_documents = 20_000
-    share = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
-    words = np.array([0, 1, 0], dtype=np.int32)
-    want = {}
-    for topics in itertools.product(range(3), repeat=3):
-        probability, n = 1.0, np.ones(3)
-        for w, k in zip(words[::-1], topics[::-1], strict=True):
-            probability *= share[w, k] * n[k] / (share[w] * n).sum()
-            n[k] += 1
-        want[topics] = probability
-    running = np.cumsum(share, axis=1).astype(np.float32)
-    z = np.zeros(3 * n_documents, dtype=np.uint16)
-    ptr = np.arange(0, len(z) + 1, 3, dtype=np.int64)
-    draw_by_words(np.tile(words, n_documents), ptr, running, z, seed, 9)
-    found, counts = np.unique(z.reshape(-1, 3), axis=0, return_counts=True)
-    counts = dict(zip(map(tuple, found.tolist()), counts, strict=True))
-    counts = np.array([counts.get(topics, 0) for topics in want])
-    expected = n_documents * np.array(list(want.values()))
-    assert chi2.sf(((counts - expected) ** 2 / expected).sum(), len(want) - 1) > 1e-4
-
-
-@pytest.mark.parametrize("prior", [0.1, "words", "topics and words"])
-def test_running_weights_are_shares_of_topics(prior):
-    rng = np.random.default_rng(0)
-    counts, alpha = rng.gamma(0.2, size=(1500, 6)), rng.uniform(0.1, 1, size=6)
-    shapes = {"words": 1500, "topics and words": (6, 1500)}
-    beta = rng.uniform(0.1, 1, size=shapes[prior]) if prior in shapes else prior
-    topics = (counts + np.broadcast_to(beta, (6, 1500)).T).T
-    weight = (alpha[:, None] * topics / topics.sum(axis=1, keepdims=True)).T
-    found = RunningWeights(PseudoCounts(compact_prior(beta), counts), alpha).sums
-    assert found.dtype == np.float32 and (found[:, -1] == 1).all()
-    share = np.diff(found, axis=1, prepend=0)
-    np.testing.assert_allclose(share, weight / weight.sum(axis=1, keepdims=True), atol=3e-7)
-
-
-def test_parts_of_first_draws_change_no_byte(corpus, monkeypatch):
-    tokens, rng = Tokens(corpus, 0), np.random.default_rng(0)
-    counts = rng.gamma(0.3, size=(corpus.shape[1], 9))
-    weights = RunningWeights(PseudoCounts(compact_prior(0.1), counts), np.full(9, 0.1))
-    whole = weights.draw(tokens, 3)
-    monkeypatch.setattr("sklearn_sparsepost._sampling.tokens.PART", 100)
-    np.testing.assert_array_equal(weights.draw(tokens, 3), whole)
-    assert len(np.unique(whole)) == 9
 
 
 def test_tables_are_built_ever_more_rarely():

@@ -36,6 +36,7 @@ def _choose():
 (
     vector_unit,
     clusters,
+    first_draws,
     gibbs_lda,
     logits,
     matrices,
@@ -50,6 +51,7 @@ def _choose():
 
 __all__ = [
     "clusters",
+    "first_draws",
     "gibbs_lda",
     "logits",
     "matrices",

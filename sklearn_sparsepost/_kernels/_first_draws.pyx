@@ -3,26 +3,31 @@
 * `draw_assignments`: independently, given what documents and topics are expected to be;
 * `draw_by_words`: given topics, of documents of which nothing is known but the tokens so far.
 """
-from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
+from sklearn_sparsepost._kernels._few_lanes cimport weigh_entries
 from sklearn_sparsepost._kernels._gibbs_counts cimport topic_t
-from sklearn_sparsepost._kernels._prefetch cimport fetch
+from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, find_listed, pick, run_up
+from sklearn_sparsepost._kernels._prefetch cimport fetch_row, fetch_to_write
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
+from sklearn_sparsepost._kernels._uniform cimport Uniform, uniform_init, uniform_next
 
 import numpy as np
 
 cdef enum:
-    TOGETHER = 16  # tokens whose topics are searched for side by side
-    MOST_FETCHED = 8  # of a document's topics
+    AHEAD = 8  # tokens by which documents are asked for
+
+ROW = LANES  # entries that a document's list grows by
 
 
-cdef struct Drawn:  # a topic of the document
-    int k
-    int n  # tokens that have been drawn
-    float near  # sum of what this one and those before it weigh
+cdef struct Urns:  # of documents: topics that they have, listed as entries of topic and count
+    const long long *first  # where each list begins, in rows of `LANES`
+    int *length  # topics in it
+    unsigned int *entry
+    int bits  # of an entry that say the topic
 
 
 def draw_assignments(
@@ -98,117 +103,117 @@ def draw_assignments(
 
 
 def draw_by_words(
+    const int[::1] place,  # IN
+    const int[::1] document,  # IN
     const int[::1] word,  # IN
-    const long long[::1] doc_ptr,  # IN
-    const float[:, ::1] running,  # IN
+    const long long[::1] begin,  # IN
+    const long long[::1] first,  # IN
+    const float[:, ::1] weight,  # IN
     topic_t[::1] z,  # OUT
+    int bits,  # IN
     uint64_t seed,  # IN
     uint64_t number,  # IN
-    uint64_t first_unit=0,  # IN
-    int n_threads=1,  # IN
+    uint64_t unit=0,  # IN
 ):
     """Draw topics of tokens one after the other, given what topics weigh in each word.
 
     A token's topic has a probability proportional to weight * (1 + n), where n of the document's
-    tokens that were drawn before have the topic: a Polya urn. The last token comes first.
+    tokens that were drawn before have the topic, or as many as an entry counts: a Polya urn. Tokens
+    are taken word by word, so that what topics weigh in a word is read once, the last one first.
 
     Parameters
     ----------
-    word : ndarray of shape (n_tokens,), int32
-        Words of the tokens, document by document.
-    doc_ptr : ndarray of shape (n_documents + 1,), int64
-        Where each document's tokens begin.
-    running : ndarray of shape (n_features, n_topics), float32
-        Running sums of a word's weights over topics; the last one is 1.
+    place, document : ndarray of shape (n_tokens,), int32
+        Where each token is, and its document.
+    word : ndarray of shape (n_runs,), int32
+        The word of each run of tokens.
+    begin : ndarray of shape (n_runs + 1,), int64
+        Where it begins.
+    first : ndarray of shape (n_documents + 1,), int64
+        Where each document's topics are to be listed, in rows of `ROW`: there is room for all, or
+        for as many as it has tokens.
+    weight : ndarray of shape (n_features, n_topics), float32
+        Weights of topics for each word, which sum to 1.
     z : ndarray of shape (n_tokens,), uint16 or int32
         The topics, set.
-    seed, number, first_unit : int
-        Of the streams: document d has the unit `first_unit + d`.
-    n_threads : int, default=1
-        Threads.
+    bits : int
+        Of an entry of 32 bits that say its topic; the others are its count.
+    seed, number, unit : int
+        Of the stream.
     """
-    cdef Py_ssize_t d, n_documents = doc_ptr.shape[0] - 1
-    cdef int n_topics = <int>running.shape[1], no_memory = 0
-    cdef int *failed = &no_memory
-    cdef Drawn *drawn
-    if word.shape[0] == 0:
+    cdef Py_ssize_t n_documents = first.shape[0] - 1
+    cdef int n_topics = <int>weight.shape[1]
+    cdef Urns urns
+    lengths = np.zeros(n_documents, dtype=np.int32)
+    entries = np.zeros((first[n_documents] + 1) * LANES, dtype=np.uint32)
+    cdef int[::1] length = lengths
+    cdef unsigned int[::1] entry = entries
+    if z.shape[0] == 0:
         return
-    with nogil, parallel(num_threads=n_threads):
-        drawn = <Drawn *>malloc(n_topics * sizeof(Drawn))
-        if drawn == NULL:
-            failed[0] = 1
-        for d in prange(n_documents, schedule="static"):
-            if not failed[0]:
-                _draw_document_by_words(
-                    &word[0], doc_ptr[d], doc_ptr[d + 1], &running[0, 0], n_topics, drawn, &z[0],
-                    seed, number, first_unit + d,
-                )
-        free(drawn)
-    if no_memory:
+    urns.first, urns.length, urns.entry, urns.bits = &first[0], &length[0], &entry[0], bits
+    cdef float *scratch = <float *>malloc(2 * (n_topics + LANES) * sizeof(float))
+    if scratch == NULL:
         raise MemoryError("no memory for the topics of a document")
+    with nogil:
+        _draw_runs(
+            &place[0], &document[0], &word[0], &begin[0], word.shape[0], &weight[0, 0],
+            n_topics, &urns, &z[0], scratch, seed, number, unit)
+    free(scratch)
 
 
-cdef void _draw_document_by_words(
-    const int *word, Py_ssize_t start, Py_ssize_t stop, const float *running, int n_topics,
-    Drawn *drawn, topic_t *z, uint64_t seed, uint64_t number, uint64_t unit,
+cdef void _draw_runs(
+    const int *place, const int *document, const int *word, const long long *begin,
+    Py_ssize_t n_runs, const float *weight, int n_topics, Urns *urns, topic_t *z, float *scratch,
+    uint64_t seed, uint64_t number, uint64_t unit
 ) noexcept nogil:
-    """Topics of a document's tokens: the word's own, or of those that were drawn before.
-
-    Of some tokens the words' own are searched for side by side, so that they wait for memory
-    together.
-    """
-    cdef KeyedStream stream
-    cdef const float *row[TOGETHER]
-    cdef int own[TOGETHER]
-    cdef int i, j, count, n_drawn = 0
-    cdef double u
-    keyed_init(&stream, seed, number, unit)
-    while stop > start:
-        count = <int>min(TOGETHER, stop - start)
-        stop -= count
-        for i in range(count):
-            row[i] = running + <Py_ssize_t>word[stop + i] * n_topics
-            for j in range(min(n_drawn, MOST_FETCHED)):
-                fetch(row[i] + drawn[j].k)
-        _draw_own(row, count, n_topics, own, &stream)
-        for i in range(count - 1, -1, -1):
-            u = keyed_next_double(&stream) * (1 + _weigh_drawn(row[i], drawn, n_drawn))
-            j = 0
-            if n_drawn and u < drawn[n_drawn - 1].near:
-                while drawn[j].near <= u:
-                    j += 1
-            else:
-                while j < n_drawn and drawn[j].k != own[i]:
-                    j += 1
-                if j == n_drawn:
-                    drawn[j].k, drawn[j].n = own[i], 0
-                    n_drawn += 1
-            drawn[j].n += 1
-            z[stop + i] = <topic_t>drawn[j].k
+    """Topics of the tokens of some runs."""
+    cdef Uniform stream
+    cdef Py_ssize_t r, token, ahead, n_rows = (n_topics + LANES - 1) // LANES
+    cdef const float *row, *next_row
+    cdef float *own = scratch
+    cdef float running[LANES]
+    cdef float total
+    uniform_init(&stream, seed, number, unit)
+    for r in range(n_runs - 1, -1, -1):
+        row = weight + <Py_ssize_t>word[r] * n_topics
+        next_row = weight + <Py_ssize_t>word[max(r - 1, 0)] * n_topics
+        fetch_row(next_row, n_topics * sizeof(float))
+        memcpy(own, row, n_topics * sizeof(float))
+        memset(own + n_topics, 0, (n_rows * LANES - n_topics) * sizeof(float))
+        total = run_up(own, <int>n_rows, running)
+        for token in range(begin[r + 1] - 1, begin[r] - 1, -1):
+            ahead = max(token - AHEAD, 0)
+            fetch_to_write(urns.entry + LANES * urns.first[document[ahead]])
+            fetch_to_write(z + place[ahead])
+            z[place[token]] = <topic_t>_draw_from_urn(
+                urns, document[token], row, own, n_topics, running, total,
+                own + n_rows * LANES, &stream)
 
 
-cdef inline void _draw_own(
-    const float *const *row, int count, int n, int *own, KeyedStream *stream
+cdef inline unsigned int _draw_from_urn(
+    Urns *urns, Py_ssize_t document, const float *row, const float *own, int n_topics,
+    const float *running, double total, float *near, Uniform *stream
 ) noexcept nogil:
-    """A topic for each of some words: the first whose running sum is above a random number."""
-    cdef double u[TOGETHER]
-    cdef int i, half
-    for i in range(count):
-        u[i] = keyed_next_double(stream)
-        own[i] = 0
-    while n > 1:
-        half = n // 2
-        for i in range(count):
-            own[i] += half * (row[i][own[i] + half - 1] <= u[i])
-        n -= half
+    """A topic that the document has, or the word's own, which the document has from then on."""
+    cdef unsigned int one = 1u << urns.bits, topic
+    cdef unsigned int *entry = urns.entry + LANES * urns.first[document]
+    cdef int j, n = urns.length[document], n_rows = (n + LANES - 1) // LANES
+    cdef float run[LANES]
+    cdef double u, drawn
+    weigh_entries(entry, urns.bits, row, 0, n_rows * LANES, -1, 0, near)
+    drawn = run_up(near, n_rows, run)
+    u = uniform_next(stream) * (1 + drawn)
+    if u < drawn:
+        j = pick(near, n, run, u)
+    else:
+        topic = <unsigned int>pick(own, n_topics, running, (u - drawn) * total)
+        j = find_listed(entry, urns.bits, n, <int>topic)
+        if j < 0:
+            j, urns.length[document] = n, n + 1
+            entry[j] = topic
+    if entry[j] < <unsigned int>-one:  # there is room for one more
+        entry[j] += one
+    return entry[j] & (one - 1)
 
 
-cdef inline float _weigh_drawn(const float *row, Drawn *drawn, int n_drawn) noexcept nogil:
-    """What a document's topics weigh for a word, run up."""
-    cdef int j, k
-    cdef float near = 0
-    for j in range(n_drawn):
-        k = drawn[j].k
-        near += drawn[j].n * (row[k] - (row[k - 1] if k else 0))
-        drawn[j].near = near
-    return near
+choose_gathers()

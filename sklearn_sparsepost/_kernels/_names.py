@@ -5,6 +5,7 @@
 
 HOT = (
     "_clusters",
+    "_first_draws",
     "_gibbs_lda",
     "_logits",
     "_matrices",
@@ -20,7 +21,6 @@ HOT = (
 UNROLLED = ("_clusters", "_matrices", "_merges", "_mixture", "_mixture_lengths")
 PLAIN = (
     "_cpu",
-    "_first_draws",
     "_left_to_right",
     "_logit_documents",
     "_pairs",
@@ -34,7 +34,6 @@ PLAIN = (
 )
 # Of these, those with loops over numbers.
 ARITHMETIC = (
-    "_first_draws",
     "_left_to_right",
     "_logit_documents",
     "_pairs",

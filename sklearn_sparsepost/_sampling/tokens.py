@@ -3,7 +3,8 @@
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_sparsepost._kernels import _first_draws as kernels
+from sklearn_sparsepost._kernels import first_draws as kernels
+from sklearn_sparsepost._kernels import gibbs_lda
 from sklearn_sparsepost._run.chunks import split_units
 from sklearn_sparsepost._run.streams import (
     FIRST_DRAWS,
@@ -11,7 +12,7 @@ from sklearn_sparsepost._run.streams import (
     STREAM_SAMPLE,
     keyed_generator,
 )
-from sklearn_sparsepost._run.threads import threads_for
+from sklearn_sparsepost._run.threads import map_threads, settled_threads, threads_for
 
 # Tokens up to which a sweep is one block, exactly one token after another. It is read whenever
 # tokens are dealt: tests set it to 0, for blocks of small corpora.
@@ -23,8 +24,7 @@ MOST_GROUPS = 16
 MOST_TOKENS = (1 << 31) - 1
 # Topics that 16 bits tell apart.
 SHORT_TOPICS = 1 << 16
-# Stored counts that are turned into tokens at a time, and tokens that are drawn at first: nobody
-# hears an interrupt meanwhile.
+# Stored counts that are turned into tokens at a time: nobody hears an interrupt meanwhile.
 PART = 1 << 21
 # Words whose weights of topics are summed up together.
 WORDS = 1 << 10
@@ -140,34 +140,55 @@ class Tokens:
         return self._by_word[1]
 
     def _ordered(self):
-        n_features, doc_ptr = len(self.size), self.doc_ptr
-        rank = np.empty(n_features, dtype=np.int32)
-        rank[self.in_groups] = np.arange(n_features)
         place = np.zeros(self.n_tokens + AHEAD, dtype=np.int32)
         document = np.zeros_like(place)
-        words, begin, runs, first = [], [], [[0]], 0
-        for start, stop in zip(self.groups[:-1], self.groups[1:], strict=True):
-            span = slice(doc_ptr[start], doc_ptr[stop])
-            at = np.arange(span.start, span.stop, dtype=np.int32)
-            ptr = doc_ptr[start : stop + 1] - span.start
-            shape = stop - start, n_features
-            table = sp.csr_array((at, rank[self.word[span]], ptr), shape).tocsc()
-            place[span], document[span] = table.data, table.indices + start
-            seen = np.flatnonzero(np.diff(table.indptr))
-            words.append(self.in_groups[seen])
-            begin.append(span.start + table.indptr[seen])
-            runs.append(first + np.searchsorted(seen, self.ends))
-            first += len(seen)
-        words.append([0, 0])
-        begin.append([self.n_tokens])
-        words, begin, runs = (np.concatenate(parts) for parts in (words, begin, runs))
-        return (
-            place,
-            document,
-            words.astype(np.int32),
-            begin.astype(np.int64),
-            runs.astype(np.int64),
-        )
+        words, begins, runs, rank, doc_ptr = [], [], [[0]], self._rank(), self.doc_ptr
+        for group, start in enumerate(self.groups[:-1]):
+            first = doc_ptr[start]
+            *own, word, begin = self.order_of_group(group)
+            span = slice(first, first + len(own[0]))
+            for whole, part, offset in zip((place, document), own, (first, start), strict=True):
+                np.add(part, offset, out=whole[span], casting="same_kind")
+            words.append(word)
+            begins.append(first + begin[:-1])
+            n_runs = runs[-1][-1]
+            runs.append(n_runs + np.searchsorted(rank[words[-1]], self.ends))
+        words.append(np.zeros(2, dtype=np.int32))
+        begins.append([self.n_tokens])
+        return place, document, *(np.concatenate(parts) for parts in (words, begins, runs))
+
+    def order_of_group(self, group):
+        """The order of a group of documents, word by word, as of :meth:`by_word`.
+
+        Parameters
+        ----------
+        group : int
+            The group.
+
+        Returns
+        -------
+        place, document : ndarray of shape (n_tokens,), int32
+            Where each of its tokens is, and its document, counted from the group's first.
+        word : ndarray of shape (n_runs,), int32
+            The word of each run of tokens.
+        begin : ndarray of shape (n_runs + 1,), int64
+            Where it begins.
+        """
+        start, stop = self.groups[group : group + 2]
+        ptr = self.doc_ptr[start : stop + 1]
+        word, ptr = self.word[ptr[0] : ptr[-1]], (ptr - ptr[0]).astype(np.int32)
+        at = np.arange(len(word), dtype=np.int32)
+        shape = stop - start, len(self.size)
+        table = sp.csr_array((at, self._rank()[word], ptr), shape).tocsc()
+        seen = np.flatnonzero(np.diff(table.indptr))
+        begin = np.append(table.indptr[seen], len(word)).astype(np.int64)
+        return table.data, table.indices, self.in_groups[seen].astype(np.int32), begin
+
+    def _rank(self):
+        """The place of each word among those of all groups."""
+        rank = np.empty(len(self.size), dtype=np.int32)
+        rank[self.in_groups] = np.arange(len(rank))
+        return rank
 
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name != "_by_word"}
@@ -309,8 +330,8 @@ def topics_under(table, counts, tokens, alpha, seed):
     return z
 
 
-class RunningWeights:
-    """What topics weigh in each word before anything is known of its document, summed up.
+class FirstWeights:
+    """What topics weigh in each word before anything is known of its document.
 
     Parameters
     ----------
@@ -321,20 +342,21 @@ class RunningWeights:
 
     Attributes
     ----------
-    sums : ndarray of shape (n_features, n_components), float32
-        Running sums over topics of alpha times the word's share of the topic, the last one 1.
+    weight : ndarray of shape (n_features, n_components), float32
+        alpha times the word's share of the topic; those of a word sum to 1.
     """
 
     def __init__(self, topics, alpha):
         factor = alpha / topics.totals(topics.counts.sum(axis=0))
-        self.sums = np.empty(topics.shape, dtype=np.float32)
-        for start in range(0, len(self.sums), WORDS):
+        self.weight = np.empty(topics.shape, dtype=np.float32)
+        for start in range(0, len(self.weight), WORDS):
             words = slice(start, start + WORDS)
-            sums = np.cumsum(topics.block(words) * factor, axis=1)
-            self.sums[words] = sums / sums[:, -1:]  # in single precision priors could be 0
+            weight = topics.block(words) * factor
+            # In single precision priors could be 0.
+            np.divide(weight, weight.sum(axis=1, keepdims=True), out=self.weight[words])
 
     def draw(self, tokens, seed):
-        """Topics of tokens, each drawn given those that its document has so far.
+        """Topics of tokens word by word, each drawn given those that its document has so far.
 
         Each of these counts as much as the prior does, whatever the mass of that. Drawn alone,
         tokens give a document many topics, which take sweeps to go; drawn under a small prior, it
@@ -352,13 +374,19 @@ class RunningWeights:
         z : ndarray of shape (n_tokens,), uint16 or int32
             The topics.
         """
-        z = np.empty(tokens.n_tokens, dtype=type_of_topics(self.sums.shape[1]))
-        ptr, n_threads = tokens.doc_ptr, threads_for(WORK_A_DRAW * len(z))
-        for first, last in split_units(ptr, 0, tokens.n_documents, PART):
-            span = slice(ptr[first], ptr[last])
-            words = tokens.word[span], ptr[first : last + 1] - ptr[first]
-            streams = seed, FIRST_DRAWS, first, n_threads
-            kernels.draw_by_words(*words, self.sums, z[span], *streams)
+        n_topics = self.weight.shape[1]
+        z, ptr = np.empty(tokens.n_tokens, dtype=type_of_topics(n_topics)), tokens.doc_ptr
+        n_rows = -(-np.minimum(np.diff(ptr), n_topics) // kernels.ROW)
+        bits = gibbs_lda.topic_bits(n_topics)
+
+        def draw(group):
+            start, stop = tokens.groups[group : group + 2]
+            first = np.concatenate([[0], np.cumsum(n_rows[start:stop])])
+            given = *tokens.order_of_group(group), first, self.weight
+            kernels.draw_by_words(*given, z[ptr[start] : ptr[stop]], bits, seed, FIRST_DRAWS, group)
+
+        with settled_threads(threads_for(WORK_A_DRAW * len(z))):
+            map_threads(draw, range(len(tokens.ends)))
         return z
 
 
