@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from runs import power_law_seeds, read
+from runs import power_law_seeds, read, turns
 
 RESULTS = Path(__file__).resolve().parent / "results" / "results.json"
 
@@ -129,6 +129,12 @@ class Results:
         first, second = (np.median(self._all_seconds(name)) for name in (key, other))
         return float(first / second)
 
+    def threads_gain(self, key):
+        """How many times as long one thread takes for a sweep as several do, in turns."""
+        experiment, corpus, label = key.split("/")
+        one, several = turns(self._record, experiment)[corpus][label]
+        return float(np.median(one / several))
+
     def _all_seconds(self, key):
         """Seconds of each pass of all repetitions."""
         found = [run for name, run in self._record.items() if name.partition("#")[0] == key]
@@ -168,7 +174,8 @@ def measured(text, results):
     """
     expression, _, form = text.rpartition("|")
     names = ("score", "best", "best_at", "seconds", "time_to", "each", "speed", "start")
-    names += ("start_share", "mean", "spread", "deviation", "gain", "gigabytes", "value", "ratio")
+    names += ("start_share", "mean", "spread", "deviation", "gain", "threads_gain", "gigabytes")
+    names += ("value", "ratio")
     names = {name: getattr(results, name) for name in names}
     value = eval(expression, {"__builtins__": {"max": max, "min": min}}, names)
     return format(value, form.strip())

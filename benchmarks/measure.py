@@ -18,6 +18,7 @@ import measure_correlated
 import measure_mixtures
 import measure_topics
 import measure_topics_found
+import measure_turns
 
 from sklearn_sparsepost import __version__, _kernels
 
@@ -69,6 +70,7 @@ KINDS = {
     "minibatch": measure_topics.minibatch,
     "stream": measure_topics.stream,
     "transform": measure_topics.transform,
+    "turns": measure_turns.turns,
     "mixture": measure_mixtures.mixture,
     "mixture_start": measure_mixtures.mixture_start,
     "parts of a pass": measure_mixtures.parts_of_a_pass,

@@ -3,6 +3,9 @@
 # The first ten or so are slower than all that follow: documents have many topics then.
 SWEEPS = 30
 PROCESS_DOCUMENTS = {"doc_topic_prior_type": "dirichlet_process", "doc_topic_prior": None}
+PITMAN_YOR = {"topic_word_prior_type": "pitman_yor"}
+# With a `burn_in` to speak of the first sweeps of Pitman-Yor topics would be those of LDA.
+SEATED = {"burn_in": 1, "sample_every": 1000}
 
 
 def samplers(quick=False):
@@ -43,11 +46,16 @@ def samplers(quick=False):
         add("sweeps", "kos", 50, "tomotopy", "tomotopy", budget=8, repeat=repeat)
         add("sweeps", "kos", 50, "auto", passes=100, repeat=repeat)
 
-    for k in (few, some):
-        for repeat in range(3):
-            for threads in (1, 2):
-                spec = {"threads": threads, "repeat": repeat, "passes": 24}
-                add("sweep threads", news, k, f"{threads}", **spec)
+    for k in (few, 5 * few):
+        for label, options in (
+            ("LDA", {}),
+            ("Pitman-Yor", SEATED | PITMAN_YOR),
+            ("HDP, sampled", PROCESS_DOCUMENTS),
+        ):
+            for repeat in range(1 if quick else 3):
+                key = f"sweep threads/{news}-{k}/{label}" + (f"#{repeat}" if repeat else "")
+                spec = {"kind": "turns", "corpus": news, "n_topics": k, "options": options}
+                found.append((key, {**spec, "threads": 2, "passes": 2 * SWEEPS}))
 
     # Li et al. 2014 show the time of a sweep over topics and over the size of the corpus.
     for sampler in ("alias", "sparse"):
@@ -91,15 +99,14 @@ def samplers(quick=False):
 def power_laws(quick=False):
     """The measurements of topics from Pitman-Yor processes, as :func:`experiments` returns them."""
     found = []
-    process = {"topic_word_prior_type": "pitman_yor"}
     models = (
         ("LDA", {"doc_topic_prior": "auto"}),
         ("LDA, learned words", {"doc_topic_prior": "auto", "topic_word_prior": "auto"}),
-        ("Pitman-Yor", {"doc_topic_prior": "auto", **process}),
-        ("Pitman-Yor, learned", {"doc_topic_prior": "auto", "concentration": "auto", **process}),
+        ("Pitman-Yor", {"doc_topic_prior": "auto", **PITMAN_YOR}),
+        ("Pitman-Yor, learned", {"doc_topic_prior": "auto", "concentration": "auto", **PITMAN_YOR}),
         (
             "Dirichlet process, learned",
-            {"doc_topic_prior": "auto", "discount": 0.0, "concentration": "auto", **process},
+            {"doc_topic_prior": "auto", "discount": 0.0, "concentration": "auto", **PITMAN_YOR},
         ),
     )
     plan = [("newsgroups20", 200), ("nips", 200), ("kos", 50), ("ohsumed", 100)]
@@ -116,18 +123,14 @@ def power_laws(quick=False):
                 spec |= {"options": {"burn_in": 45, **options}, "budget": 2 if quick else 45}
                 spec |= {"corpus": corpus, "n_topics": k, "seed": seed}
                 found.append((f"power law seeds/{corpus}-{k}/{label}#{seed}", spec))
-    # With a `burn_in` to speak of the first sweeps would be those of LDA.
-    seated = {"burn_in": 1, "sample_every": 1000}
     for k in (20,) if quick else (200, 1000):
         corpus = "kos" if quick else "newsgroups20"
         for repeat in range(3):
-            for label, options in (("LDA", seated), ("Pitman-Yor", {**process, **seated})):
-                for threads in (1, 2):
-                    key = f"power law sweeps/{corpus}-{k}/{label}, {threads} threads"
-                    spec = {"kind": "curve", "method": "aliaslda", "options": options}
-                    spec |= {"threads": threads, "passes": SWEEPS, "score": "none"}
-                    key += f"#{repeat}" if repeat else ""
-                    found.append((key, {"corpus": corpus, "n_topics": k, **spec}))
+            for label, topics in (("LDA", {}), ("Pitman-Yor", PITMAN_YOR)):
+                key = f"power law sweeps/{corpus}-{k}/{label}" + (f"#{repeat}" if repeat else "")
+                spec = {"kind": "curve", "method": "aliaslda", "options": topics | SEATED}
+                spec |= {"passes": SWEEPS, "score": "none"}
+                found.append((key, {"corpus": corpus, "n_topics": k, **spec}))
     return found
 
 
@@ -137,13 +140,9 @@ def process_sweeps(quick=False):
     corpus = "kos" if quick else "newsgroups20"
     for k in (20,) if quick else (200, 1000):
         for repeat in range(1 if quick else 3):
-            for label, options, threads in (
-                ("LDA", {}, 1),
-                ("HDP, sampled", PROCESS_DOCUMENTS, 1),
-                ("HDP, sampled, 2 threads", PROCESS_DOCUMENTS, 2),
-            ):
+            for label, options in (("LDA", {}), ("HDP, sampled", PROCESS_DOCUMENTS)):
                 spec = {"kind": "curve", "method": "aliaslda", "options": options, "corpus": corpus}
-                spec |= {"n_topics": k, "passes": SWEEPS, "score": "none", "threads": threads}
+                spec |= {"n_topics": k, "passes": SWEEPS, "score": "none"}
                 key = f"process sweeps/{corpus}-{k}/{label}"
                 found.append((f"{key}#{repeat}" if repeat else key, spec))
     return found

@@ -288,7 +288,6 @@ def all_tables(runs):
         *stream_tables(runs),
         *transform_tables(runs),
         *pair_tables(runs, "threads", "Threads", "1", "2"),
-        *pair_tables(runs, "sweep threads", "Threads, AliasLDA", "1", "2"),
         *arxiv_tables(runs),
         *mixture_tables(runs),
         *pair_tables(runs, "native", "Built for this processor", "installed", "native"),

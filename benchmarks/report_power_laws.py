@@ -54,21 +54,18 @@ def _seeds(runs, table):
 
 
 def _sweeps(curves, table):
-    """Seconds of a sweep of both kinds of topics, on one and on two threads."""
+    """Seconds of a sweep of both kinds of topics."""
     rows = []
     for name, labels in read(curves, "power law sweeps").items():
         corpus, _, k = name.rpartition("-")
-        seconds = {label: run.pass_seconds for label, run in labels.items()}
-        for threads in (1, 2):
-            one, other = (f"{model}, {threads} threads" for model in ("LDA", "Pitman-Yor"))
-            if one in seconds and other in seconds:
-                ratio = f"{seconds[other] / seconds[one]:.2f}"
-                both = [f"{seconds[label]:.3f}" for label in (one, other)]
-                rows.append([f"{corpus}, {k} topics", str(threads), *both, ratio])
+        if {"LDA", "Pitman-Yor"} <= labels.keys():
+            lda, other = (labels[label].pass_seconds for label in ("LDA", "Pitman-Yor"))
+            row = f"{lda:.3f}", f"{other:.3f}", f"{other / lda:.2f}"
+            rows.append([f"{corpus}, {k} topics", *row])
     note = (
         "Seconds of a sweep of AliasLDA with topics from Dirichlet distributions and from "
         "Pitman-Yor processes, whose tokens here sit at tables from the first sweep on; the first "
-        "two left out, medians of several fits."
+        "two left out, medians of several fits on one thread."
     )
-    header = ["corpus", "threads", "LDA", "Pitman-Yor", "ratio"]
+    header = ["corpus", "LDA", "Pitman-Yor", "ratio"]
     return [table("Sweeps with Pitman-Yor topics", note, header, rows)] * bool(rows)

@@ -1,12 +1,13 @@
 """Tables and pictures of the samplers of topics."""
 
+import numpy as np
 from cells import Table, corpus_title, number, score_cell
-from runs import read
+from runs import read, turns
 
 
 def sampler_tables(runs):
-    """Tables of the experiments `sweeps`, `over topics`, `over size`, `starts`, `samplers`."""
-    return [*_sweeps(runs), *_growth_tables(runs), *_starts(runs)]
+    """Tables of the experiments `sweeps`, `sweep threads`, `over ...`, `starts`, `samplers`."""
+    return [*_sweeps(runs), *_threads(runs), *_growth_tables(runs), *_starts(runs)]
 
 
 def _n_topics(name):
@@ -43,6 +44,24 @@ def _sweeps(runs):
     note = "Tokens a second of AliasLDA, as many times those of tomotopy."
     header = ["corpus", "topics", "times"]
     return [*tables, *[Table("Beside tomotopy", note, header, ratios)] * bool(ratios)]
+
+
+def _threads(runs):
+    """How much sooner a sweep ends on two threads, by models."""
+    rows = []
+    for name, labels in turns(runs, "sweep threads").items():
+        for label, (one, two) in labels.items():
+            quarter, half, most = np.percentile(one / two, [25, 50, 75])
+            seconds = [f"{np.median(each):.3f}" for each in (one, two)]
+            gain = f"{half:.2f} ({quarter:.2f} to {most:.2f})"
+            rows.append([corpus_title(name), label, *seconds, gain])
+    note = (
+        "Medians of the seconds of a sweep, of fits that differ in their threads alone and make "
+        "one sweep each in turns; how many times as long one thread takes as two, the median of "
+        "neighbouring sweeps, and its quartiles."
+    )
+    header = ["corpus", "model", "1 thread", "2 threads", "times"]
+    return [Table("Threads, AliasLDA", note, header, rows)] * bool(rows)
 
 
 def _growth(runs):

@@ -126,19 +126,14 @@ def _sweeps(curves, table):
     """What Dirichlet processes over documents add to a sweep."""
     rows = []
     for name, labels in read(curves, "process sweeps").items():
-        if len(labels) == 3:
-            lda, hdp, two = (
-                labels[label].pass_seconds
-                for label in ("LDA", "HDP, sampled", "HDP, sampled, 2 threads")
-            )
-            told = [f"{value:.3f}" for value in (lda, hdp, two)]
-            rows.append([name, *told, f"{hdp / lda:.2f}", f"{hdp / two:.2f}"])
+        if len(labels) == 2:
+            lda, hdp = (labels[label].pass_seconds for label in ("LDA", "HDP, sampled"))
+            rows.append([name, f"{lda:.3f}", f"{hdp:.3f}", f"{hdp / lda:.2f}"])
     note = (
         "Seconds of a sweep of AliasLDA with a number of topics and with Dirichlet processes over "
-        "documents, the first two left out, medians of several fits; what HDP takes of LDA's time "
-        "on one thread, and how much sooner it ends on two."
+        "documents, the first two left out, medians of several fits on one thread."
     )
-    header = ["corpus and topics", "LDA", "HDP", "HDP, 2 threads", "HDP / LDA", "1 / 2 threads"]
+    header = ["corpus and topics", "LDA", "HDP", "HDP / LDA"]
     return [table("Sweeps with Dirichlet processes over documents", note, header, rows)] * bool(
         rows
     )

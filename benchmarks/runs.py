@@ -91,6 +91,23 @@ def power_law_seeds(runs):
     return found
 
 
+def turns(runs, experiment):
+    """Seconds of sweeps in turns: {corpus-topics: {label: [of one thread, of several]}}.
+
+    Arrays of (n_repetitions, n_sweeps), neighbours in time in the same place of both.
+    """
+    found = {}
+    for key, result in runs.items():
+        name, corpus, label = key.split("/")
+        if name == experiment and "error" not in result:
+            pair = [result["seconds"][n] for n in sorted(result["seconds"], key=int)]
+            found.setdefault(corpus, {}).setdefault(label.split("#")[0], []).append(pair)
+    return {
+        corpus: {label: np.swapaxes(pairs, 0, 1) for label, pairs in labels.items()}
+        for corpus, labels in found.items()
+    }
+
+
 def _combine(results):
     n_shared = min(len(result["checkpoints"]) for result in results)
     rows = [result["checkpoints"][:n_shared] for result in results]
