@@ -2,6 +2,8 @@
 
 # The first ten or so are slower than all that follow: documents have many topics then.
 SWEEPS = 30
+# Over topics and over the size of a corpus; the last takes what "auto" does.
+COMPARED = ("alias", "sparse", "by_word")
 PROCESS_DOCUMENTS = {"doc_topic_prior_type": "dirichlet_process", "doc_topic_prior": None}
 PITMAN_YOR = {"topic_word_prior_type": "pitman_yor"}
 # With a `burn_in` to speak of the first sweeps of Pitman-Yor topics would be those of LDA.
@@ -58,19 +60,16 @@ def samplers(quick=False):
                 found.append((key, {**spec, "threads": 2, "passes": 2 * SWEEPS}))
 
     # Li et al. 2014 show the time of a sweep over topics and over the size of the corpus.
-    for sampler in ("alias", "sparse"):
-        spec = {"options": {"sampler": sampler}, "passes": 5}
+    for repeat in range(1 if quick else 3):
         for k in (8, 16) if quick else (256, 512, 1024, 2048, 4096):
-            add("over topics", news, k, sampler, **spec)
+            for sampler in COMPARED:
+                spec = {"options": {"sampler": sampler}, "passes": 5, "repeat": repeat}
+                add("over topics", news, k, sampler, **spec)
         for share in (32, 8, 2):
-            add(
-                "over size",
-                arxiv,
-                few if quick else 1000,
-                f"{sampler} 1:{share}",
-                share=share,
-                **spec,
-            )
+            for sampler in COMPARED:
+                spec = {"options": {"sampler": sampler}, "passes": 5, "repeat": repeat}
+                k, label = few if quick else 1000, f"{sampler} 1:{share}"
+                add("over size", arxiv, k, label, share=share, **spec)
 
     budget = 2 if quick else 30
     for label, options in (

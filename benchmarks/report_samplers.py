@@ -2,6 +2,7 @@
 
 import numpy as np
 from cells import Table, corpus_title, number, score_cell
+from plan_samplers import COMPARED
 from runs import read, turns
 
 
@@ -75,15 +76,14 @@ def _growth(runs):
         for label, run in labels.items():
             row = by_size.setdefault(run.results[0]["n_tokens"], {})
             row[label.split()[0]] = run.pass_seconds
-    pair = {"alias", "sparse"}
     return {
-        "topics": [row for row in by_topics if pair <= row[1].keys()],
-        "size": [row for row in sorted(by_size.items()) if pair <= row[1].keys()],
+        "topics": [row for row in by_topics if row[1].keys() >= set(COMPARED)],
+        "size": [row for row in sorted(by_size.items()) if row[1].keys() >= set(COMPARED)],
     }
 
 
 def _growth_tables(runs):
-    """The samplers "alias" and "sparse" over topics and over the size of the corpus."""
+    """Some samplers over topics and over the size of the corpus."""
     tables = []
     for what, rows in _growth(runs).items():
         experiment = f"over {what}"
@@ -94,15 +94,17 @@ def _growth_tables(runs):
         cells = [
             [
                 f"{size}" if what == "topics" else number(size / 1e6),
-                number(passes["alias"]),
-                number(passes["sparse"]),
+                *(number(passes[sampler]) for sampler in COMPARED),
                 number(passes["sparse"] / passes["alias"]),
             ]
             for size, passes in rows
         ]
-        note = "Medians of the sweeps from the third on. Tables are built anew in each of them."
+        note = (
+            "Medians of the third to fifth sweeps of three fits. Tables are built anew in each of "
+            "them, and the first sweeps are slower than all that follow."
+        )
         if cells:
-            tables.append(Table(title, note, [unit, "alias", "sparse", "sparse / alias"], cells))
+            tables.append(Table(title, note, [unit, *COMPARED, "sparse / alias"], cells))
     return tables
 
 
@@ -140,7 +142,7 @@ def draw_growth(runs, path):
     fig, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 3.8), squeeze=False)
     for ax, (what, rows) in zip(axes[0], panels.items(), strict=True):
         at = [size for size, _ in rows]
-        for sampler, colour in (("sparse", "#ee7733"), ("alias", "#0077bb")):
+        for sampler, colour in zip(COMPARED, ("#0077bb", "#ee7733", "#009988"), strict=True):
             ax.plot(at, [passes[sampler] for _, passes in rows], "o-", color=colour, label=sampler)
         ax.set_xscale("log")
         ax.set_yscale("log")
