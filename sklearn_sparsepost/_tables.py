@@ -540,7 +540,10 @@ class PseudoCounts:
 
     def block(self, rows):
         """The parameters of some features; what is negative by rounding counts as zero."""
-        return self.prior[rows] + np.maximum(self.factor * self.counts[rows], 0)
+        counts = self.counts[rows]
+        value = np.maximum(counts if self.factor == 1 else self.factor * counts, 0)
+        own = value if value.dtype == np.float64 else None  # a table less to be made
+        return np.add(value, self.prior[rows], out=own)
 
     def to_array(self):
         """All parameters, (n_features, n_components)."""

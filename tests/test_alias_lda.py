@@ -47,16 +47,20 @@ def test_finds_the_bars(sampler):
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_blocks_cost_no_quality(monkeypatch, sampler):
-    """All that blocks delay are the topics' totals: held-out quality is that of one block."""
+    """All that blocks delay are the topics' totals: held-out quality is that of one block.
+
+    Seeds differ by up to 0.007, so that it takes some of them.
+    """
     X, _, _ = make_lda_corpus(1200, 300, 10, doc_length=60, random_state=1)
-    scores = {}
+    scores = {"serial": [], "blocks": []}
     for name, limit in (("serial", 1 << 40), ("blocks", 0)):
         monkeypatch.setattr(SERIAL_TOKENS, limit)
-        lda = AliasLDA(10, sampler=sampler, max_iter=60, warm_start=True, random_state=0)
-        lda.fit(X[:1000])
-        assert (len(lda._fit_state.tokens.groups) > 2) == (name == "blocks")
-        scores[name] = lda.score(X[1000:])
-    assert abs(scores["serial"] - scores["blocks"]) < 0.01
+        for seed in range(3):
+            lda = AliasLDA(10, sampler=sampler, max_iter=50, warm_start=True, random_state=seed)
+            lda.fit(X[:1000])
+            assert (len(lda._fit_state.tokens.groups) > 2) == (name == "blocks")
+            scores[name].append(lda.score(X[1000:]))
+    assert abs(np.mean(scores["serial"]) - np.mean(scores["blocks"])) < 0.01
 
 
 def test_is_as_good_as_variational_inference():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from sklearn_sparsepost._kernels._seeding import add_weighted_rows
+from sklearn_sparsepost._kernels._seeding import add_by_label, add_centre
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._starts import bregman
 from sklearn_sparsepost._starts.anchors import (
@@ -80,41 +80,67 @@ def group_sums(X, labels, n_clusters):
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_add_weighted_rows(counts, index):
-    rows = np.array([3, 7, 3, 0], dtype=index)
-    weight = np.array([0.5, -2.0, 1.0, 4.0])
-    out = np.arange(25.0)
-    add_weighted_rows(
-        counts.indptr.astype(index), counts.indices.astype(index), counts.data, rows, weight, out
-    )
-    np.testing.assert_allclose(out, np.arange(25) + weight @ counts.toarray()[rows])
+def test_counts_are_added_by_label(counts, index):
+    rng = np.random.default_rng(0)
+    labels, weight = rng.integers(6, size=40), rng.uniform(0.5, 2, size=40)
+    table = np.ones((25, 6))
+    pointers = counts.indptr.astype(index), counts.indices.astype(index)
+    add_by_label(*pointers, counts.data, labels, weight, table)
+    expected = np.ones((25, 6))
+    for x, label, w in zip(counts.toarray(), labels, weight, strict=True):
+        expected[:, label] += w * x
+    np.testing.assert_allclose(table, expected)
 
 
 # ---------------------------------------------------------------------------- k-means++
 
 
 @pytest.mark.parametrize("vector", [False, True])
-def test_divergences_match_reference(counts, vector):
-    smoothing = np.full(25, 0.1)
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_divergences_match_reference(counts, vector, index):
+    """Centre after centre: to each, to the nearest, and the least where another gains anything."""
+    smoothing, dense = np.full(25, 0.1), counts.toarray()
     if vector:
         smoothing = np.random.default_rng(3).uniform(0.01, 1, 25)
-    divergence, dense = _Divergence(counts, smoothing), counts.toarray()
-    for centre in dense:
-        words = np.flatnonzero(centre)
-        expected = [slow_divergence(x, centre, smoothing) if x.any() else 0 for x in dense]
-        np.testing.assert_allclose(divergence(words, centre[words]), expected, atol=1e-10)
-    itself = [slow_divergence(x, x, smoothing) if x.any() else 0 for x in dense]
-    np.testing.assert_allclose(divergence.to_itself(counts), itself, atol=1e-10)
+    slow = [[slow_divergence(x, c, smoothing) if x.any() else 0 for x in dense] for c in dense]
+    X = sp.csr_array((counts.data, counts.indices, counts.indptr), counts.shape)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    divergence = _Divergence(X, smoothing)
+    assert divergence.words.dtype == divergence.by_word[0].dtype
+    np.testing.assert_allclose(divergence.itself, np.diag(slow), atol=1e-10)
+    distance, nearest = np.empty(40), np.full(40, -1, dtype=np.intp)
+    closest, least = np.full(40, np.inf), np.full(40, np.inf)
+    floor = np.random.default_rng(4).uniform(0, 3, 40)
+    for number, row in enumerate([7, 3, 0, 7, 21]):
+        static = *divergence.by_word, divergence.tokens, divergence.constant, floor
+        centre = divergence.centre(row)
+        add_centre(*static, *centre, number, distance, nearest, closest, least)
+        np.testing.assert_allclose(distance, slow[row], atol=1e-10)
+        so_far = np.array([slow[c] for c in [7, 3, 0, 7, 21][: number + 1]])
+        np.testing.assert_allclose(closest, so_far.min(axis=0), atol=1e-10)
+        filled = counts.sum(axis=1) > 0
+        np.testing.assert_array_equal(nearest[filled], so_far.argmin(axis=0)[filled])
+        np.testing.assert_allclose(
+            least, np.where(so_far > floor, so_far, 0).min(axis=0), atol=1e-10
+        )
+
+
+def test_divergences_to_the_corpus(counts):
+    rng = np.random.default_rng(3)
+    smoothing, weight, dense = rng.uniform(0.01, 1, 25), rng.uniform(0.5, 2, 40), counts.toarray()
+    found = _Divergence(counts, smoothing).to_corpus(weight)
+    expected = [slow_divergence(x, weight @ dense, smoothing) if x.any() else 0 for x in dense]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_divergences_in_blocks(counts, monkeypatch):
     """What is summed over words has the same bits however few documents are looked at together."""
     smoothing = np.random.default_rng(3).uniform(0.01, 1, 25)
     whole = _Divergence(counts, smoothing)
-    monkeypatch.setattr("sklearn_sparsepost._starts.helpers.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("sklearn_sparsepost._starts.bregman.BLOCK_BYTES", 2000)
     parts = _Divergence(counts, smoothing)
-    np.testing.assert_array_equal(parts.constant, whole.constant)
-    np.testing.assert_array_equal(parts.to_itself(counts), whole.to_itself(counts))
+    for name in ("nearer", "constant", "itself"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -124,9 +150,8 @@ def test_lazy_choice_is_the_best_candidate(counts, n_threads, monkeypatch):
     rng = np.random.default_rng(9)
     smoothing, filled = rng.uniform(0.01, 1, 25), np.flatnonzero(counts.sum(axis=1))
     scored, importance = filled[::2], rng.uniform(1, 3, len(filled[::2]))
-    gains = _Gains(counts, scored, importance, smoothing)
     divergence = _Divergence(counts, smoothing)
-    dense = counts.toarray()
+    gains, dense = _Gains(divergence, scored, importance), counts.toarray()
     least = np.array([slow_divergence(x, dense.sum(axis=0), smoothing) for x in dense])
     looked_at = 0
     for _ in range(12):
@@ -142,8 +167,7 @@ def test_lazy_choice_is_the_best_candidate(counts, n_threads, monkeypatch):
         looked = np.flatnonzero(gains.most != before)
         np.testing.assert_allclose(gains.most[looked], [slow[d] for d in looked], atol=1e-3)
         looked_at += len(looked)
-        words = np.flatnonzero(dense[best])
-        least = np.minimum(least, divergence(words, dense[best][words]))
+        least = np.minimum(least, [slow_divergence(x, dense[best], smoothing) for x in dense])
     assert looked_at < 12 * 20 / 2
 
 
@@ -279,11 +303,39 @@ def test_input_is_left_alone(counts, start):
     assert one.tobytes() == two.tobytes()
 
 
-def test_draws_never_have_weight_zero():
+@pytest.mark.parametrize("width", [1, 2, 3, 6])
+def test_draws_never_have_weight_zero(width):
     weight = np.array([0, 2.0, 0, 1, 0, 0])
-    drawn = _draw(weight, 3000, np.random.default_rng(0))
+    drawn = _draw(weight.reshape(-1, width), 3000, np.random.default_rng(0))
     assert set(drawn) == {1, 3}
     assert abs((drawn == 1).mean() - 2 / 3) < 0.05
+    assert (np.diff(drawn) >= 0).all()
+
+
+class _Edges:
+    """Uniform numbers at and about the bounds between weights."""
+
+    def __init__(self, u):
+        self.u = u
+
+    def random(self, size):
+        return self.u[:size]
+
+
+def test_draws_at_the_edges_of_weights():
+    """Blocks and places in them are those of one running sum, rounded or not."""
+    rng = np.random.default_rng(0)
+    weight = rng.random(70) * (rng.random(70) < 0.4)
+    ends = np.cumsum(weight) / weight.sum()
+    u = np.concatenate([[0], ends[:-1], np.nextafter(ends[:-1], 0), np.nextafter(ends[:-1], 1)])
+    u = np.clip(u, 0, np.nextafter(1, 0))
+    blocks = np.append(weight, np.zeros(2)).reshape(-1, 8)
+    drawn = _draw(blocks, len(u), _Edges(u))
+    assert (weight[drawn] > 0).all()
+    middle = (np.append(0, ends[:-1]) + ends)[weight > 0] / 2
+    np.testing.assert_array_equal(
+        _draw(blocks, len(middle), _Edges(middle)), np.flatnonzero(weight)
+    )
 
 
 # ---------------------------------------------------------------------------- anchor words

@@ -182,6 +182,29 @@ cdef extern from *:
     SPARSEPOST_DRAW(sparsepost_draw_entries, sparsepost_weigh_entries, SPARSEPOST_ONE_WEIGHT)
     SPARSEPOST_DRAW(sparsepost_draw_pairs, sparsepost_weigh_pairs_of, SPARSEPOST_TWO_WEIGHTS)
     #endif
+
+    static inline float sparsepost_run_up_entries(
+        const unsigned *entry, int bits, const float *weight, int n_rows, float *out, float *running
+    ) {
+        #if defined(__AVX512F__)
+        if (sparsepost_gathers) {
+            const __m512i topics = _mm512_set1_epi32((int)((1u << bits) - 1));
+            const __m128i shift = _mm_cvtsi32_si128(bits);
+            __m512 v = _mm512_setzero_ps();
+            for (int i = 0; i < n_rows; i++) {
+                __m512i pairs = _mm512_loadu_si512(entry + 16 * i);
+                __m512i count = _mm512_srl_epi32(pairs, shift);
+                __mmask16 held = _mm512_test_epi32_mask(count, count);
+                __m512 own = _mm512_i32gather_ps(_mm512_and_si512(pairs, topics), weight, 4);
+                v = _mm512_add_ps(v, _mm512_maskz_mul_ps(held, _mm512_cvtepi32_ps(count), own));
+                _mm512_storeu_ps(out + 16 * i, v);
+            }
+            return sparsepost_across(v, running);
+        }
+        #endif
+        sparsepost_weigh_entries(entry, bits, weight, 0, 16 * n_rows, -1, 0, out);
+        return sparsepost_run_up(out, n_rows, running);
+    }
     """
     # To which of one row's n entries, 8 or 16, u times the sum of what they and `rest` weigh falls,
     # n if to the rest, with what is left for that; and which one has the token's topic, `old`.
@@ -198,3 +221,7 @@ cdef extern from *:
     int weigh_pairs_of "sparsepost_weigh_pairs_of" (
         const unsigned int *entry, int bits, const float *weight, float base, int n, int old,
         float own, float *out) noexcept nogil
+    # Running sums, as of `run_up`, of what entries in rows weigh.
+    float run_up_entries "sparsepost_run_up_entries" (
+        const unsigned int *entry, int bits, const float *weight, int n_rows, float *out,
+        float *running) noexcept nogil

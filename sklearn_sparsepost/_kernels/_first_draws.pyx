@@ -7,7 +7,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from sklearn_sparsepost._kernels._few_lanes cimport weigh_entries
+from sklearn_sparsepost._kernels._few_lanes cimport run_up_entries
 from sklearn_sparsepost._kernels._gibbs_counts cimport topic_t
 from sklearn_sparsepost._kernels._lanes cimport LANES, choose_gathers, find_listed, pick, run_up
 from sklearn_sparsepost._kernels._prefetch cimport fetch_row, fetch_to_write
@@ -28,6 +28,19 @@ cdef struct Urns:  # of documents: topics that they have, listed as entries of t
     int *length  # topics in it
     unsigned int *entry
     int bits  # of an entry that say the topic
+
+
+cdef struct Urn:  # of one document, as one word's tokens draw from it
+    unsigned int *entry
+    float *near  # what the topics that it had before weigh in the word, run up
+    float[LANES] running
+    double drawn  # their sum
+    int n  # how many they are
+    # What was put into it since: entries, what they weigh, and their sum.
+    int[LANES] put
+    float[LANES] weight
+    double more
+    int n_put
 
 
 def draw_assignments(
@@ -168,11 +181,13 @@ cdef void _draw_runs(
 ) noexcept nogil:
     """Topics of the tokens of some runs."""
     cdef Uniform stream
-    cdef Py_ssize_t r, token, ahead, n_rows = (n_topics + LANES - 1) // LANES
+    cdef Urn urn
+    cdef Py_ssize_t r, token, ahead, at_hand, n_rows = (n_topics + LANES - 1) // LANES
     cdef const float *row, *next_row
     cdef float *own = scratch
     cdef float running[LANES]
     cdef float total
+    urn.near = own + n_rows * LANES
     uniform_init(&stream, seed, number, unit)
     for r in range(n_runs - 1, -1, -1):
         row = weight + <Py_ssize_t>word[r] * n_topics
@@ -181,39 +196,64 @@ cdef void _draw_runs(
         memcpy(own, row, n_topics * sizeof(float))
         memset(own + n_topics, 0, (n_rows * LANES - n_topics) * sizeof(float))
         total = run_up(own, <int>n_rows, running)
+        at_hand = -1
         for token in range(begin[r + 1] - 1, begin[r] - 1, -1):
             ahead = max(token - AHEAD, 0)
             fetch_to_write(urns.entry + LANES * urns.first[document[ahead]])
             fetch_to_write(z + place[ahead])
+            # A document's next token of the word finds what it weighed for the last one.
+            if document[token] != at_hand or urn.n_put == LANES:
+                at_hand = document[token]
+                _weigh_urn(&urn, urns, at_hand, row)
             z[place[token]] = <topic_t>_draw_from_urn(
-                urns, document[token], row, own, n_topics, running, total,
-                own + n_rows * LANES, &stream)
+                &urn, urns.length + at_hand, urns.bits, row, own, n_topics, running, total, &stream)
+
+
+cdef inline void _weigh_urn(
+    Urn *urn, const Urns *urns, Py_ssize_t document, const float *row
+) noexcept nogil:
+    """What the document's topics so far weigh in a word."""
+    cdef int n_rows = (urns.length[document] + LANES - 1) // LANES
+    urn.entry = urns.entry + LANES * urns.first[document]
+    urn.n = urns.length[document]
+    urn.drawn = run_up_entries(urn.entry, urns.bits, row, n_rows, urn.near, urn.running)
+    urn.n_put = 0
+    urn.more = 0
 
 
 cdef inline unsigned int _draw_from_urn(
-    Urns *urns, Py_ssize_t document, const float *row, const float *own, int n_topics,
-    const float *running, double total, float *near, Uniform *stream
+    Urn *urn, int *length, int bits, const float *row, const float *own, int n_topics,
+    const float *running, double total, Uniform *stream
 ) noexcept nogil:
     """A topic that the document has, or the word's own, which the document has from then on."""
-    cdef unsigned int one = 1u << urns.bits, topic
-    cdef unsigned int *entry = urns.entry + LANES * urns.first[document]
-    cdef int j, n = urns.length[document], n_rows = (n + LANES - 1) // LANES
-    cdef float run[LANES]
-    cdef double u, drawn
-    weigh_entries(entry, urns.bits, row, 0, n_rows * LANES, -1, 0, near)
-    drawn = run_up(near, n_rows, run)
-    u = uniform_next(stream) * (1 + drawn)
-    if u < drawn:
-        j = pick(near, n, run, u)
-    else:
-        topic = <unsigned int>pick(own, n_topics, running, (u - drawn) * total)
-        j = find_listed(entry, urns.bits, n, <int>topic)
+    cdef unsigned int one = 1u << bits, topic
+    cdef unsigned int *entry = urn.entry
+    cdef double u = uniform_next(stream) * (1 + urn.drawn + urn.more)
+    cdef int i, j
+    if u < urn.drawn:
+        j = pick(urn.near, urn.n, urn.running, u)
+    elif u < 1 + urn.drawn or urn.n_put == 0:
+        topic = <unsigned int>pick(own, n_topics, running, (u - urn.drawn) * total)
+        j = find_listed(entry, bits, length[0], <int>topic)
         if j < 0:
-            j, urns.length[document] = n, n + 1
+            j = length[0]
+            length[0] = j + 1
             entry[j] = topic
+    else:
+        u -= 1 + urn.drawn
+        i = 0
+        while i < urn.n_put - 1 and u >= urn.weight[i]:
+            u -= urn.weight[i]
+            i += 1
+        j = urn.put[i]
+    topic = entry[j] & (one - 1)
     if entry[j] < <unsigned int>-one:  # there is room for one more
         entry[j] += one
-    return entry[j] & (one - 1)
+        urn.put[urn.n_put] = j
+        urn.weight[urn.n_put] = row[topic]
+        urn.more += row[topic]
+        urn.n_put += 1
+    return topic
 
 
 choose_gathers()

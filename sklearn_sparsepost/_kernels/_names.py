@@ -30,6 +30,7 @@ PLAIN = (
     "_seeding",
     "_shipping",
     "_stirling",
+    "_token_order",
     "_topl",
 )
 # Of these, those with loops over numbers.

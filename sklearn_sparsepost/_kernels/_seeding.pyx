@@ -1,7 +1,8 @@
 """Kernels of greedy k-means++ over documents.
 
-* `add_weighted_rows`: a weighted sum of sparse rows;
-* `best_centre`: the candidate that lowers the divergences most, from an inverted index.
+* `add_centre`: divergences to another centre, and who is nearest to it, from an inverted index;
+* `best_centre`: the candidate that lowers the divergences most, likewise;
+* `add_by_label`: counts of words in clusters.
 """
 
 import numpy as np
@@ -13,35 +14,70 @@ ctypedef fused index_t:
     int
     long long
 
+cdef enum:
+    N_SUMS = 8  # side by side: one addition need not wait for the last
 
-def add_weighted_rows(
-    const index_t[::1] indptr,  # IN
-    const index_t[::1] indices,  # IN
-    const double[::1] data,  # IN
-    const index_t[::1] rows,  # IN
+
+def add_centre(
+    const index_t[::1] word_ptr,  # IN
+    const index_t[::1] document,  # IN
+    const float[::1] count,  # IN
+    const double[::1] tokens,  # IN
+    const double[::1] constant,  # IN
+    const double[::1] floor,  # IN
+    const index_t[::1] words,  # IN
     const double[::1] weight,  # IN
-    double[::1] out,  # IN/OUT
+    double log_total,  # IN
+    Py_ssize_t number,  # IN
+    double[::1] distance,  # OUT
+    Py_ssize_t[::1] nearest,  # IN/OUT
+    double[::1] closest,  # IN/OUT
+    double[::1] least,  # IN/OUT
 ):
-    """Add the weighted sum of some rows of a CSR matrix to a dense vector.
+    """Have one more document for a centre: note the divergences to it where they are the least.
 
     Parameters
     ----------
-    indptr, indices, data : ndarrays
-        The matrix; both index arrays and `rows` of one type, int32 or int64.
-    rows : ndarray of shape (n,)
-        The rows to add, in this order.
+    word_ptr, document, count : ndarrays
+        Inverted index: CSR of shape (n_features, n_samples).
+    tokens : ndarray of shape (n_samples,), float64
+        Lengths of the documents.
+    constant : ndarray of shape (n_samples,), float64
+        The part of their divergences that is the same for every centre.
+    floor : ndarray of shape (n_samples,), float64
+        The divergence up to which a document would gain nothing as a centre of its own.
+    words : ndarray of shape (n,)
+        The centre's words.
     weight : ndarray of shape (n,), float64
-        Their weights.
-    out : ndarray of shape (n_columns,), float64
-        What they are added to, in place.
+        log((c + s) / s) of each.
+    log_total : float
+        log of the centre's smoothed total.
+    number : int
+        The centre's number.
+    distance : ndarray of shape (n_samples,), float64
+        The divergences to the centre, set.
+    nearest : ndarray of shape (n_samples,), intp
+        The centre that each document is nearest to, updated.
+    closest : ndarray of shape (n_samples,), float64
+        The divergence to it, updated.
+    least : ndarray of shape (n_samples,), float64
+        The same, but 0 where it is not above `floor`, updated.
     """
     cdef Py_ssize_t i, j
-    cdef index_t row
+    cdef double x
     with nogil:
-        for i in range(rows.shape[0]):
-            row = rows[i]
-            for j in range(indptr[row], indptr[row + 1]):
-                out[indices[j]] += weight[i] * data[j]
+        for i in range(tokens.shape[0]):
+            distance[i] = constant[i] + log_total * tokens[i]
+        for i in range(words.shape[0]):
+            for j in range(word_ptr[words[i]], word_ptr[words[i] + 1]):
+                distance[document[j]] -= weight[i] * count[j]
+        for i in range(tokens.shape[0]):
+            x = distance[i] if distance[i] > 0 else 0
+            distance[i] = x
+            nearest[i] = number if x < closest[i] else nearest[i]
+            closest[i] = x if x < closest[i] else closest[i]
+            x = x if x > floor[i] else 0
+            least[i] = x if x < least[i] else least[i]
 
 
 def best_centre(
@@ -156,6 +192,7 @@ cdef double _gain_of(
     """What the scored documents would gain by a centre."""
     cdef Py_ssize_t n = tokens.shape[0], i, j, k
     cdef double gain = 0
+    cdef double[N_SUMS] sums
     cdef float x, w
     for i in range(n):
         fit[i] = excess[i] - log_total[d] * tokens[i]
@@ -163,7 +200,44 @@ cdef double _gain_of(
         w = weight[k]
         for j in range(word_ptr[words[k]], word_ptr[words[k] + 1]):
             fit[document[j]] += w * count[j]
-    for i in range(n):
+    for k in range(N_SUMS):
+        sums[k] = 0
+    for j in range(n // N_SUMS):
+        for k in range(N_SUMS):
+            i = j * N_SUMS + k
+            x = fit[i] if fit[i] > 0 else 0
+            sums[k] += x * importance[i]
+    for i in range(n - n % N_SUMS, n):
         x = fit[i] if fit[i] > 0 else 0
         gain += x * importance[i]
+    for k in range(N_SUMS):
+        gain += sums[k]
     return gain
+
+
+def add_by_label(
+    const index_t[::1] indptr,  # IN
+    const index_t[::1] indices,  # IN
+    const double[::1] data,  # IN
+    const Py_ssize_t[::1] labels,  # IN
+    const double[::1] weight,  # IN
+    double[:, ::1] table,  # IN/OUT
+):
+    """Add the counts of documents to those of their clusters.
+
+    Parameters
+    ----------
+    indptr, indices, data : ndarrays
+        Counts: CSR of shape (n_samples, n_features).
+    labels : ndarray of shape (n_samples,), intp
+        The cluster of each document.
+    weight : ndarray of shape (n_samples,), float64
+        How often each document counts.
+    table : ndarray of shape (n_features, n_clusters), float64
+        Added to.
+    """
+    cdef Py_ssize_t d, i
+    with nogil:
+        for d in range(labels.shape[0]):
+            for i in range(indptr[d], indptr[d + 1]):
+                table[indices[i], labels[d]] += weight[d] * data[i]

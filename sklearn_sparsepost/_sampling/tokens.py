@@ -5,6 +5,7 @@ import scipy.sparse as sp
 
 from sklearn_sparsepost._kernels import first_draws as kernels
 from sklearn_sparsepost._kernels import gibbs_lda
+from sklearn_sparsepost._kernels._token_order import count_tokens, lay_out, order_by_word
 from sklearn_sparsepost._run.chunks import split_units
 from sklearn_sparsepost._run.streams import (
     FIRST_DRAWS,
@@ -27,7 +28,7 @@ SHORT_TOPICS = 1 << 16
 # Stored counts that are turned into tokens at a time: nobody hears an interrupt meanwhile.
 PART = 1 << 21
 # Words whose weights of topics are summed up together.
-WORDS = 1 << 10
+WORDS = 1 << 7
 # Tokens by which orders are longer, as the kernel reads ahead.
 AHEAD = 8
 # What a token's first topic costs, in multiplications or so.
@@ -73,36 +74,28 @@ class Tokens:
         runs = split_units(X.indptr, 0, n_documents, PART)
         length = np.zeros(n_documents, dtype=np.int64)
         self.size = np.zeros(n_features, dtype=np.int64)
+        entries = None
         for start, stop in runs:
-            rows, columns, counts = _entries(X, start, stop, seed)
-            length[start:stop] = np.bincount(rows, counts, minlength=stop - start)
-            self.size += np.bincount(columns, counts, minlength=n_features).astype(np.int64)
+            entries = _entries(X, start, stop, seed)
+            count_tokens(*entries, length[start:stop], self.size)
         check_sizes(self.size)
         n_tokens = int(length.sum())
         n_groups = self._n_groups(n_tokens, n_documents)
         place = by_frequency(self.size)
         group = deal_words(place, n_groups)
-        self.in_groups = by_group = np.lexsort((place, group))
+        self.in_groups = np.lexsort((place, group))
         self.ends = np.cumsum(np.bincount(group, minlength=n_groups))
-        rank = np.empty(n_features, dtype=X.indices.dtype)
-        rank[by_group] = np.arange(n_features)
         self.groups = cut_evenly(length, n_groups)
         self.word = np.empty(n_tokens, dtype=np.int32)
         self.ptr = np.zeros((n_documents, n_groups + 1), dtype=np.int64)
-        first = 0
+        ends = np.cumsum(length)
+        self.ptr[:, 0] = ends - length
+        given = self._rank(), self.in_groups, self.ends
         for start, stop in runs:
-            rows, columns, counts = _entries(X, start, stop, seed)
-            cell = rows * n_groups + group[columns]
-            tokens = np.bincount(cell, counts, minlength=(stop - start) * n_groups)
-            ends = first + np.cumsum(tokens).astype(np.int64).reshape(stop - start, n_groups)
-            self.ptr[start:stop, 1:] = ends
-            self.ptr[start:stop, 0] = np.concatenate([[first], ends[:-1, -1]])
-            indptr = X.indptr[start : stop + 1] - X.indptr[start]
-            ranked = sp.csr_array((counts, rank[columns], indptr), (stop - start, n_features))
-            ranked.sort_indices()  # in place
-            last = first + int(ranked.data.sum())
-            self.word[first:last] = np.repeat(by_group[ranked.indices], ranked.data)
-            first = last
+            if len(runs) > 1:
+                entries = _entries(X, start, stop, seed)
+            word = self.word[self.ptr[start, 0] : ends[stop - 1]]
+            lay_out(*entries, *given, self.ptr[start:stop], word)
 
     @classmethod
     def merged(cls, one, other):
@@ -176,13 +169,14 @@ class Tokens:
         """
         start, stop = self.groups[group : group + 2]
         ptr = self.doc_ptr[start : stop + 1]
-        word, ptr = self.word[ptr[0] : ptr[-1]], (ptr - ptr[0]).astype(np.int32)
-        at = np.arange(len(word), dtype=np.int32)
-        shape = stop - start, len(self.size)
-        table = sp.csr_array((at, self._rank()[word], ptr), shape).tocsc()
-        seen = np.flatnonzero(np.diff(table.indptr))
-        begin = np.append(table.indptr[seen], len(word)).astype(np.int64)
-        return table.data, table.indices, self.in_groups[seen].astype(np.int32), begin
+        word = self.word[ptr[0] : ptr[-1]]
+        place, document = np.empty_like(word), np.empty_like(word)
+        begin = np.zeros(len(self.size) + 2, dtype=np.int64)
+        order_by_word(word, ptr - ptr[0], self._rank(), place, document, begin)
+        begin = begin[:-1]
+        seen = np.flatnonzero(np.diff(begin))
+        begin = np.append(begin[seen], len(word))
+        return place, document, self.in_groups[seen].astype(np.int32), begin
 
     def _rank(self):
         """The place of each word among those of all groups."""
@@ -216,21 +210,23 @@ class Tokens:
 
 
 def _entries(X, start, stop, seed):
-    """Rows (from 0), columns and counts of the entries of some rows, the counts whole numbers.
+    """Row pointer (from 0), columns and counts of some rows, the counts whole numbers.
 
     A fraction is rounded up with its probability, by a stream of its own for each part.
     """
+    indptr = X.indptr[start : stop + 1] - X.indptr[start]
     span = slice(int(X.indptr[start]), int(X.indptr[stop]))
-    rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
     counts = np.asarray(X.data[span])
+    if counts.dtype.kind == "f" or counts.dtype.itemsize > 4:
+        counts = np.minimum(counts, MOST_TOKENS + 1)  # to be refused, not to overflow
     if counts.dtype.kind == "f":
-        counts = np.minimum(counts, 2.0 * MOST_TOKENS)  # to be refused, not to overflow
         whole = np.floor(counts)
         if not np.array_equal(counts, whole):
             rng = keyed_generator(seed, ROUNDING, start)
             whole += rng.random(len(counts)) < counts - whole
         counts = whole
-    return rows, np.asarray(X.indices[span]), counts.astype(np.int64)
+    columns = np.asarray(X.indices[span])
+    return indptr.astype(columns.dtype, copy=False), columns, counts.astype(np.uint32)
 
 
 def check_sizes(size):
@@ -351,9 +347,10 @@ class FirstWeights:
         self.weight = np.empty(topics.shape, dtype=np.float32)
         for start in range(0, len(self.weight), WORDS):
             words = slice(start, start + WORDS)
-            weight = topics.block(words) * factor
-            # In single precision priors could be 0.
-            np.divide(weight, weight.sum(axis=1, keepdims=True), out=self.weight[words])
+            weight = topics.block(words)
+            weight *= factor
+            weight /= weight.sum(axis=1, keepdims=True)
+            self.weight[words] = weight  # in single precision priors could have been 0
 
     def draw(self, tokens, seed):
         """Topics of tokens word by word, each drawn given those that its document has so far.

@@ -4,8 +4,9 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import xlogy
 
-from sklearn_sparsepost._kernels._seeding import add_weighted_rows, best_centre
+from sklearn_sparsepost._kernels._seeding import add_by_label, add_centre, best_centre
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._run.chunks import row_sums
 from sklearn_sparsepost._run.threads import map_threads, threads_for
@@ -17,8 +18,11 @@ MANY_TRIALS = 256 * 20_000**2
 LOOK_WORK = 4
 # Bytes of scratch that a document's score of a cluster counts for: blocks stay in cache.
 COMPARED = 256
-# Bytes of scratch that an entry takes where terms of all entries are summed.
+# Bytes of scratch that an entry takes where terms of all entries are summed, and of a block.
 ENTRY_BYTES = 64
+BLOCK_BYTES = 2**21
+# Weights that are drawn from together.
+DRAWN = 32
 # Columns of a table of topics that fit a core's share of the cache together with a vocabulary.
 TOPIC_BLOCK = 64
 
@@ -89,7 +93,8 @@ def bregman_kmeans_plusplus(
        SODA 2007.
     """
     rng = np.random.default_rng(random_state)
-    X = helpers.canonical(X)
+    single = X.data.astype(np.float32, copy=False)  # as precise as an inverted index is
+    X = helpers.canonical(sp.csr_array((single, X.indices, X.indptr), X.shape))
     smoothing = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), X.shape[1])
     weight = np.ones(X.shape[0]) if weight is None else weight
     held = helpers.subset(np.arange(X.shape[0]), max_samples, rng)
@@ -98,95 +103,86 @@ def bregman_kmeans_plusplus(
         n_local_trials = int(np.clip(MANY_TRIALS // max(sample.shape[0], 1) ** 2, 8, 256))
     options = n_clusters, smoothing, n_local_trials, n_scored, rng
     _, labels = _choose_centres(sample, weight[held], *options)
-    counts = _sum_by_label(sample, labels, n_clusters, weight[held])
     n_refine = max(n_refine, int(len(held) < X.shape[0]))
     for step in range(n_refine):
+        counts = _sum_by_label(sample, labels, n_clusters, weight[held])
         if step == n_refine - 1:
             sample, held = X, slice(None)
         labels = nearest(sample, counts, smoothing)
-        counts = _sum_by_label(sample, labels, n_clusters, weight[held])
-    return labels, counts.T.tocsr().toarray()
+    return labels, _table_by_label(X, labels, n_clusters, weight)
 
 
 # ---------------------------------------------------------------------------- k-means++
 
 
 class _Divergence:
-    """Divergences of all documents to a centre document, from the centre's words alone.
+    """Divergences of all documents to centres that are documents, from the centres' words alone.
 
-    D(x, c) = own + N log(C + S) - sum_v x_v log s_v - sum_{v in c} x_v log((c_v + s_v) / s_v),
-    with own = sum_v x_v log(x_v / N): an inverted index finds the documents of a centre's words.
+    D(x, c) = own + N log(C + S) - sum_{v in c} x_v log((c_v + s_v) / s_v), with own
+    = sum_v x_v log(x_v / (N s_v)): an inverted index finds the documents of a centre's words.
     """
 
     def __init__(self, X, smoothing):
+        self.X = X
         self.smoothing = smoothing
-        self.smoothing_total = smoothing.sum()
         self.tokens = row_sums(X.indptr, X.data)
-        by_word = X.T.tocsr()
-        self.by_word = by_word.indptr, by_word.indices, by_word.data
-        log_smoothing = np.log(smoothing)
+        self.by_word = _by_word(X)
+        self.words = X.indices.astype(self.by_word[1].dtype, copy=False)
+        self.log_total = np.log(self.tokens + smoothing.sum())
+        self.nearer = np.empty(X.nnz)  # log((x + s) / s) of each entry
+        own, gained = np.empty(X.shape[0]), np.empty(X.shape[0])
+        width = ENTRY_BYTES * X.nnz // max(1, X.shape[0])
+        for rows in helpers.row_blocks(X.shape[0], width, BLOCK_BYTES):
+            indptr = X.indptr[rows.start : rows.stop + 1]
+            entries = slice(indptr[0], indptr[-1])
+            counts, indptr = X.data[entries], indptr - indptr[0]
+            own[rows] = row_sums(indptr, counts * np.log(counts))
+            nearer = counts / smoothing[X.indices[entries]]
+            nearer += 1
+            np.log(nearer, out=self.nearer[entries])
+            gained[rows] = row_sums(indptr, counts * self.nearer[entries])
+        own -= X @ np.log(smoothing)
+        # The part that is the same for every centre, and divergences of documents to themselves.
+        self.constant = own - xlogy(self.tokens, self.tokens)
+        self.itself = self.constant + self.tokens * self.log_total - gained
 
-        def own(counts, words, rows):
-            return counts * (np.log(counts / self.tokens[rows]) - log_smoothing[words])
+    def to_corpus(self, weight):
+        """Divergences, (n_samples,), to the sum of all documents, each `weight` times."""
+        counts = self.X.T @ weight
+        gained = self.X @ np.log1p(counts / self.smoothing)
+        out = self.constant + self.tokens * np.log(counts.sum() + self.smoothing.sum())
+        return np.maximum(out - gained, 0)
 
-        self.constant = _sums_over_words(X, own)
-
-    def __call__(self, words, counts):
-        """Divergences, (n_samples,), to the centre with these counts of these words."""
-        out = np.zeros(len(self.tokens))
-        weight = -np.log1p(counts / self.smoothing[words])
-        add_weighted_rows(*self.by_word, words.astype(self.by_word[1].dtype), weight, out)
-        out += self.constant
-        out += np.log(counts.sum() + self.smoothing_total) * self.tokens
-        return np.maximum(out, 0, out=out)
-
-    def to_itself(self, X):
-        """Divergence of each of the documents to itself as a centre."""
-
-        def gain_of(counts, words, rows):
-            return counts * np.log1p(counts / self.smoothing[words])
-
-        gain = _sums_over_words(X, gain_of)
-        return self.constant + self.tokens * np.log(self.tokens + self.smoothing_total) - gain
+    def centre(self, row):
+        """Words of a document, their log((c + s) / s), and the log of its smoothed total."""
+        entries = slice(self.X.indptr[row], self.X.indptr[row + 1])
+        return self.words[entries], self.nearer[entries], self.log_total[row]
 
 
-def _sums_over_words(X, value):
-    """Of each document the sum of ``value(counts, words, rows)`` of its words, some at a time."""
-    out = np.empty(X.shape[0])
-    n_bytes = ENTRY_BYTES * X.nnz // max(1, X.shape[0])
-    for rows in helpers.row_blocks(X.shape[0], n_bytes):
-        indptr = X.indptr[rows.start : rows.stop + 1]
-        held = slice(indptr[0], indptr[-1])
-        row = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr))
-        out[rows] = row_sums(indptr - indptr[0], value(X.data[held], X.indices[held], row))
-    return out
+def _by_word(X):
+    """The inverted index of documents: row pointer, documents, counts in single precision."""
+    by_word = sp.csr_array((X.data.astype(np.float32), X.indices, X.indptr), X.shape).T.tocsr()
+    return by_word.indptr, by_word.indices, by_word.data
 
 
 def _choose_centres(X, weight, n_clusters, smoothing, n_trials, n_scored, rng):
     """Greedy k-means++: rows of `X` for centres, all different, and the nearest to each row."""
-    tokens = row_sums(X.indptr, X.data)
+    divergence = _Divergence(X, smoothing)
+    tokens, least = divergence.tokens, divergence.to_corpus(weight)
     scored, importance = _scored_documents(weight * tokens, n_scored, rng)
-    divergence, gains = map_threads(
-        lambda made: made(),
-        [
-            partial(_Divergence, X, smoothing),
-            partial(_Gains, X, scored, importance * weight[scored], smoothing),
-        ],
-    )
+    gains = _Gains(divergence, scored, importance * weight[scored])
     # A document gains nothing by becoming a centre if another is as good as itself: duplicates.
-    floor = divergence.to_itself(X) + 1e-9 * (1 + divergence.tokens)
-    # Before the first centre: the divergence to the whole corpus.
-    least = divergence(*_corpus_counts(X, weight))
-    least[divergence.tokens == 0] = 0
+    floor = divergence.itself + 1e-9 * (1 + tokens)
+    least[tokens == 0] = 0
     nearest, closest = np.zeros(X.shape[0], dtype=np.intp), np.full(X.shape[0], np.inf)
-    centres = []
+    static = *divergence.by_word, tokens, divergence.constant, floor
+    distance, centres = np.empty_like(least), []
+    mass = np.zeros((-(-len(least) // DRAWN), DRAWN))
     while len(centres) < n_clusters and least.any():
-        best = gains.best_of(_draw(weight * least, n_trials, rng), least)
-        distance = divergence(*_row(X, best))
-        nearest[distance < closest] = len(centres)
-        np.minimum(closest, distance, out=closest)
-        distance[distance <= floor] = 0
-        np.minimum(least, distance, out=least)
+        np.multiply(weight, least, out=mass.ravel()[: len(least)])
+        best = gains.best_of(_draw(mass, n_trials, rng), least)
+        centre = divergence.centre(best)
+        add_centre(*static, *centre, len(centres), distance, nearest, closest, least)
         least[best] = 0
         centres.append(best)
     return np.array(centres, dtype=np.intp), nearest
@@ -195,24 +191,19 @@ def _choose_centres(X, weight, n_clusters, smoothing, n_trials, n_scored, rng):
 class _Gains:
     """What the scored documents would gain, in all, by another centre."""
 
-    def __init__(self, X, scored, importance, smoothing):
-        sample = X[scored]
-        at = _Divergence(sample, smoothing)
+    def __init__(self, divergence, scored, importance):
+        X, single = divergence.X, np.float32
+        by_word = _by_word(X[scored])
         self.scored = scored
-        self.constant = at.constant
-        by_word, documents, counts = at.by_word
-        totals = row_sums(X.indptr, X.data) + smoothing.sum()
-        single = np.float32
+        self.constant = divergence.constant[scored]
         self.static = (
-            by_word,
-            documents,
-            counts.astype(single),
-            at.tokens.astype(single),
+            *by_word,
+            divergence.tokens[scored].astype(single),
             importance.astype(single),
             X.indptr.astype(np.int64),
-            X.indices.astype(documents.dtype, copy=False),
-            np.log1p(X.data / smoothing[X.indices]).astype(single),
-            np.log(totals).astype(single),
+            X.indices.astype(by_word[1].dtype, copy=False),
+            divergence.nearer.astype(single),
+            divergence.log_total.astype(single),
         )
         self.most = np.full(X.shape[0], np.inf)  # a centre's gain falls as others are chosen
 
@@ -222,19 +213,6 @@ class _Gains:
         by_falling = np.argsort(-self.most[candidates], kind="stable")
         n_threads = threads_for(LOOK_WORK * len(candidates) * len(excess))
         return best_centre(*self.static, excess, candidates[by_falling], self.most, n_threads)
-
-
-def _corpus_counts(X, weight):
-    """Words of the corpus and their counts."""
-    counts = np.bincount(X.indices, X.data * weight[helpers.row_of_entry(X)], minlength=X.shape[1])
-    words = np.flatnonzero(counts)
-    return words, counts[words]
-
-
-def _row(X, row):
-    """Words of a document and their counts."""
-    entries = slice(X.indptr[row], X.indptr[row + 1])
-    return X.indices[entries], X.data[entries]
 
 
 def _scored_documents(tokens, n_scored, rng):
@@ -254,13 +232,25 @@ def _scored_documents(tokens, n_scored, rng):
     return scored, 1 / probability[scored]
 
 
-def _draw(weight, size, rng):
-    """Indices drawn with replacement, proportional to weights, in order; never of weight zero."""
-    cumulated = np.cumsum(weight)
-    last = len(weight) - 1 - np.argmax(weight[::-1] > 0)
+def _draw(blocks, size, rng):
+    """Indices drawn with replacement, proportional to weights, in order; never of weight zero.
+
+    The weights lie in blocks, (n_blocks, n), since a running sum of all waits for each addition.
+    """
+    totals = blocks.sum(axis=1)
+    ends = np.cumsum(totals)
     # The k-th smallest of as many uniforms gives the k-th smallest index.
-    aim = np.sort(rng.random(size)) * cumulated[-1]
-    return np.minimum(np.searchsorted(cumulated, aim, side="right"), last)
+    aim = np.sort(rng.random(size)) * ends[-1]
+    block = np.minimum(np.searchsorted(ends, aim, side="right"), _last_positive(totals))
+    drawn = blocks[block]
+    rest = np.maximum(aim - (ends - totals)[block], 0)[:, np.newaxis]
+    place = (np.cumsum(drawn, axis=1) <= rest).sum(axis=1)
+    return blocks.shape[1] * block + np.minimum(place, _last_positive(drawn))
+
+
+def _last_positive(weight):
+    """The last place of a positive weight."""
+    return weight.shape[-1] - 1 - np.argmax(weight[..., ::-1] > 0, axis=-1)
 
 
 # ---------------------------------------------------------------------------- hard assignment
@@ -337,6 +327,13 @@ def _log_topics(counts, smoothing):
     np.subtract.outer(np.log(smoothing), log_total, out=table, casting="same_kind")
     rows = helpers.row_of_entry(counts)
     table[counts.indices, rows] = np.log(counts.data + smoothing[counts.indices]) - log_total[rows]
+    return table
+
+
+def _table_by_label(X, labels, n_clusters, weight):
+    """Counts of words in clusters, (n_features, n_clusters)."""
+    table = np.zeros((X.shape[1], n_clusters))
+    add_by_label(X.indptr, X.indices, X.data, labels, weight, table)
     return table
 
 
