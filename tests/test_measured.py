@@ -112,6 +112,11 @@ COMPARED = {
         and abs(score("power laws/newsgroups20-200/Pitman-Yor, learned")
                 - score("power laws/newsgroups20-200/Pitman-Yor"))
         < gains("newsgroups20-200").std(ddof=1)""",
+    "a start is less than a third of the time to tomotopy's level of 40 s": """
+        max(start(f"curves/newsgroups20-200/AliasLDA{prior}") / time_to(
+            f"curves/newsgroups20-200/AliasLDA{prior}",
+            score(f"curves/newsgroups20-200/tomotopy{prior}", at=40))
+            for prior in ("", " learned alpha")) < 1 / 3""",
     "AliasLDA is at tomotopy's level of 40 s in a tenth of that, with its start": """
         max(time_to(f"curves/{c}/AliasLDA", score(f"curves/{c}/tomotopy", at=40))
             for c in ("newsgroups20-200", "newsgroups20-800")) < 4""",
