@@ -18,7 +18,7 @@ from sklearn_sparsepost._run.shipping import Parcel, other_bits, put_together, t
 from sklearn_sparsepost._run.threads import map_threads
 
 # Changes are sent if they are smaller than this share of the whole, packed.
-WORTH_IT = 0.5
+WORTH_IT = 0.9
 # What all changes may weigh before a whole is sent anew, if more than itself: of its memory.
 MOST_CHANGES = 0.5
 # Entries that are compared at a time, and how many times until what was found is counted.
@@ -72,7 +72,9 @@ class Editions:
         text, new = taken_apart(value)
         added = [_added(source, *pair) for pair in zip_longest(seen, new)]
         change = None
-        if arrays is not None and [_kind(array) for array in arrays] == [_kind(a) for a in new]:
+        if arrays is not None and [_kind(array) for array in arrays] != [_kind(a) for a in new]:
+            arrays = None
+        if arrays is not None:
             # They are told in at least five bytes each.
             most = int(min(room, WORTH_IT * size)) // 5
             parts = _changes(arrays, new, added, most)
@@ -83,7 +85,7 @@ class Editions:
             futures = [*futures, self.send(change)]
         else:
             whole = Whole(Parcel.of((text, new)))
-            futures, arrays = [self.send(whole)], [array.copy() for array in new]
+            futures, arrays = [self.send(whole)], _copied(new, arrays)
             wholes = {}
             size = whole.parcel.nbytes
             room = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
@@ -205,6 +207,15 @@ def edition(parts):
     whole, *changes = parts
     with whole.edition(changes) as value:
         yield value
+
+
+def _copied(arrays, spare):
+    """Copies of arrays, in the memory of others of the same kinds, if any: new memory is slow."""
+    if spare is None:
+        return [array.copy() for array in arrays]
+    for old, array in zip(spare, arrays, strict=True):
+        np.copyto(old, array)
+    return spare
 
 
 def _kind(array):
