@@ -116,7 +116,8 @@ def cluster(
     n_topics : int
         Topics or components.
     n_workers : int
-        Processes of one thread; 0 for `threads` threads of this process, without Dask.
+        Processes of `threads` threads; 0 for as many of this process, without Dask. What it has
+        beside workers is all, unless the environment says otherwise, which holds for them, too.
     options : dict, default=None
         Of the estimator.
     n_samples : int, default=None
@@ -126,8 +127,7 @@ def cluster(
     seed : int, default=0
         Of the start.
     threads : int, default=1
-        Threads of this process without workers; beside workers it has all, unless the environment
-        says otherwise, which holds for the workers, too.
+        Threads of each.
     counts : bool, default=False
         Whether to count bytes, instead of seconds.
     profiled : bool, default=False
@@ -157,7 +157,7 @@ def cluster(
     import dask.array as da
     import distributed
 
-    given = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True}
+    given = {"n_workers": n_workers, "threads_per_worker": threads, "processes": True}
     with (
         dask.config.set({"distributed.worker.profile.enabled": profiled}),
         distributed.LocalCluster(**given, dashboard_address=":0") as held,

@@ -129,11 +129,6 @@ class Results:
         first, second = (np.median(self._all_seconds(name)) for name in (key, other))
         return float(first / second)
 
-    def passes_differ(self, key):
-        """The longest pass on workers, or beside them, over the shortest."""
-        seconds = self._all_seconds(key)
-        return float(seconds.max() / seconds.min())
-
     def threads_gain(self, key):
         """How many times as long one thread takes for a sweep as several do, in turns."""
         experiment, corpus, label = key.split("/")

@@ -2,8 +2,13 @@
 
 # How often what is compared in seconds is measured.
 ROUNDS = 3
-# Memoized learning waits for all workers once a batch: besides the default, fewer are measured.
-FEW_BATCHES = 4
+# Memoized learning waits for all workers once a batch: in as many as "auto" takes of a Dask array,
+# and of an array.
+LEARNING = {
+    "memoized in 4 batches": {"learning_method": "memoized", "n_batches": 4},
+    "memoized in 10 batches": {"learning_method": "memoized", "n_batches": 10},
+    "batch": {"learning_method": "batch"},
+}
 # Chains of data here are drawn by threads: of joblib's processes there is none to be killed.
 NO_WORKERS = {("loky", "AliasLDA"), ("loky", "GibbsCTM")}
 
@@ -11,30 +16,19 @@ NO_WORKERS = {("loky", "AliasLDA"), ("loky", "GibbsCTM")}
 def on_clusters(quick=False):
     """Data on worker processes and on threads of one, as :func:`experiments`."""
     found = []
-    words, topics = ("kos", 20) if quick else ("arxiv300k", 500)
-    for method in ("memoized", "batch"):
-        spec = {"corpus": words, "n_topics": topics, "options": {"learning_method": method}}
-        name = f"cluster/{words}-{topics}/{method}"
-        _on_workers(found, name, spec, 1 if quick else ROUNDS)
-        profiled = {"kind": "cluster", "n_workers": 2, "profiled": True}
-        found.append((f"{name}, 2 workers, profiled", {**spec, **profiled}))
-    _in_few_batches(found, {"corpus": words, "n_topics": topics}, quick)
-    spec = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
+    words = {"corpus": "kos", "n_topics": 20} if quick else {"corpus": "arxiv300k", "n_topics": 500}
+    patches = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
     if quick:
-        spec["n_samples"] = 2000
-    for method in ("memoized", "batch"):
-        spec = {**spec, "options": {"learning_method": method}}
-        name = f"cluster/bsds500-{spec['n_topics']}/{method}"
-        _on_workers(found, name, spec, 1 if quick else ROUNDS)
-    _in_few_batches(found, spec, quick)
+        patches["n_samples"] = 2000
+    for spec in (words, patches):
+        for learning, options in LEARNING.items():
+            name = f"cluster/{spec['corpus']}-{spec['n_topics']}/{learning}"
+            _on_workers(found, name, {**spec, "options": options}, 1 if quick else ROUNDS)
+            if spec is words and options != LEARNING["memoized in 10 batches"]:
+                profiled = {"kind": "cluster", "n_workers": 2, "profiled": True}
+                profiled |= {**spec, "options": options}
+                found.append((f"{name}, 2 workers, profiled", profiled))
     return found
-
-
-def _in_few_batches(found, spec, quick):
-    """Add memoized learning in few batches."""
-    spec = {**spec, "options": {"n_batches": FEW_BATCHES}}
-    name = f"cluster/{spec['corpus']}-{spec['n_topics']}/memoized in {FEW_BATCHES} batches"
-    _on_workers(found, name, spec, 1 if quick else ROUNDS)
 
 
 def _on_workers(found, name, spec, n_rounds):
@@ -45,6 +39,7 @@ def _on_workers(found, name, spec, n_rounds):
         "1 thread": {"n_workers": 0},
         "2 threads": {"n_workers": 0, "threads": 2},
         "1 worker": {"n_workers": 1},
+        "1 worker of 2 threads": {"n_workers": 1, "threads": 2},
         "2 workers": {"n_workers": 2},
     }
     for number in range(n_rounds):  # in turns, since machines have better and worse hours

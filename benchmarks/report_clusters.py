@@ -120,20 +120,21 @@ def draw_scale_out(runs, path):
 
 def _seconds(fits, table):
     """Seconds of a pass on threads and on workers."""
-    labels = ["1 thread", "2 threads", "1 worker", "2 workers"]
+    labels = ["1 thread", "2 threads", "1 worker", "2 workers", "1 worker of 2 threads"]
     rows = []
     for name, fit in fits.items():
         if all(label in fit for label in labels):
-            one, two, worker, workers = (np.median(fit[label]["seconds"]) for label in labels)
-            row = [name, *(f"{value:.2f}" for value in (one, two, worker, workers))]
-            rows.append([*row, f"{worker / workers:.2f}", f"{100 * (workers / two - 1):.0f} %"])
+            seconds = [np.median(fit[label]["seconds"]) for label in labels]
+            _, two, worker, workers, of_threads = seconds
+            row = [name, *(f"{value:.2f}" for value in seconds), f"{worker / workers:.2f}"]
+            rows.append([*row, *(f"{100 * (s / two - 1):.0f} %" for s in (workers, of_threads))])
     note = (
         "Seconds of a pass, the first of each fit left out, medians of one fit or more, in turns: "
-        "the same rows as one array on threads of this process, and in eight blocks on workers of "
-        "one thread. Gain is one worker's time over that of two, overhead what two workers need "
-        "beyond two threads."
+        "the same rows as one array on threads of this process, and in eight blocks on workers, of "
+        "one thread where nothing else is said. Gain is one worker's time over that of two, and "
+        "overhead what two workers, and one of two threads, need beyond this process's two threads."
     )
-    header = ["data, components, learning", *labels, "gain", "overhead"]
+    header = ["data, components, learning", *labels, "gain", "overhead", "overhead of one"]
     return [table("A Dask array on worker processes", note, header, rows)] * bool(rows)
 
 

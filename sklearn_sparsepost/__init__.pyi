@@ -272,7 +272,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     moves: bool | Sequence[Literal["birth", "merge", "delete"]]
     max_components: int | None
     init: Literal["auto", "k-means++", "random", "anchor", "agglomerative"] | ArrayLike
-    n_batches: int
+    n_batches: int | Literal["auto"]
     batch_size: int
     learning_decay: float
     learning_offset: float
@@ -334,7 +334,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         moves: bool | Sequence[Literal["birth", "merge", "delete"]] = True,
         max_components: int | None = None,
         init: Literal["auto", "k-means++", "random", "anchor", "agglomerative"] | ArrayLike = 'auto',
-        n_batches: int = 10,
+        n_batches: int | Literal["auto"] = 'auto',
         batch_size: int = 512,
         learning_decay: float = 0.7,
         learning_offset: float = 64.0,
@@ -417,7 +417,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     rao_blackwell: bool
     average_after: int | None
     init: Literal["k-means++", "random", "anchor"] | ArrayLike
-    n_batches: int
+    n_batches: int | Literal["auto"]
     batch_size: int
     learning_decay: float
     learning_offset: float
@@ -460,7 +460,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         rao_blackwell: bool = True,
         average_after: int | None = None,
         init: Literal["k-means++", "random", "anchor"] | ArrayLike = 'k-means++',
-        n_batches: int = 10,
+        n_batches: int | Literal["auto"] = 'auto',
         batch_size: int = 512,
         learning_decay: float = 0.7,
         learning_offset: float = 64.0,
@@ -557,7 +557,7 @@ class SparseMixture(DensityMixin, CallbackSupportMixin, BaseEstimator):
     means_init: ArrayLike | None
     precisions_init: ArrayLike | None
     n_init: int
-    n_batches: int
+    n_batches: int | Literal["auto"]
     batch_size: int
     learning_decay: float
     learning_offset: float
@@ -619,7 +619,7 @@ class SparseMixture(DensityMixin, CallbackSupportMixin, BaseEstimator):
         means_init: ArrayLike | None = None,
         precisions_init: ArrayLike | None = None,
         n_init: int = 1,
-        n_batches: int = 10,
+        n_batches: int | Literal["auto"] = 'auto',
         batch_size: int = 4096,
         learning_decay: float = 0.7,
         learning_offset: float = 64.0,

@@ -11,8 +11,10 @@ TEXTS = {
         - "online": stochastic variational inference on random batches of `batch_size` samples,
           with steps of ``(learning_offset + t) ** -learning_decay``.
         - "batch": coordinate ascent, one global step a pass.""",
-    "n_batches": """n_batches : int, default=10
-        Batches a pass of memoized learning, at most one a sample. Each keeps its statistics.""",
+    "n_batches": """n_batches : int or "auto", default="auto"
+        Batches a pass of memoized learning, at most one a sample. Each keeps its statistics.
+        "auto" takes 10, and 4 where `X` is a Dask array of several blocks, whose workers wait for
+        each other after every batch.""",
     "learning_decay": """learning_decay : float, default=0.7
         Decay of the online step size, in (0.5, 1] for convergence; kappa in the literature.""",
     "total_samples": """total_samples : float, default=None

@@ -274,7 +274,7 @@ class SparseHDP(BaseGroupedTopics):
         moves=True,
         max_components=None,
         init="auto",
-        n_batches=10,
+        n_batches="auto",
         batch_size=512,
         learning_decay=0.7,
         learning_offset=64.0,

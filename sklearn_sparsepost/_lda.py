@@ -266,7 +266,7 @@ class SparseLDA(BaseVariationalTopics):
         rao_blackwell=True,
         average_after=None,
         init="k-means++",
-        n_batches=10,
+        n_batches="auto",
         batch_size=512,
         learning_decay=0.7,
         learning_offset=64.0,

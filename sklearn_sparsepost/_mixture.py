@@ -354,7 +354,7 @@ class SparseMixture(BaseMixture):
         means_init=None,
         precisions_init=None,
         n_init=1,
-        n_batches=10,
+        n_batches="auto",
         batch_size=4096,
         learning_decay=0.7,
         learning_offset=64.0,
@@ -417,8 +417,8 @@ class SparseMixture(BaseMixture):
         """The observation model and that of the weights."""
         return new_observation(self, corpus), self._new_weights()
 
-    def _model(self, dtype, n_components, n_rows=np.inf, parts=None, patience=0):
-        """A model of given parts, by default the fitted ones, for so many rows a pass."""
+    def _model(self, dtype, n_components, corpus=None, parts=None, patience=0):
+        """A model of given parts, by default the fitted ones, for passes over a corpus, if any."""
         observation, weights = parts or (self._observation, self._weights)
         return Mixture(
             observation,
@@ -427,9 +427,9 @@ class SparseMixture(BaseMixture):
             sparsity_level=self.sparsity_level,
             dtype=dtype,
             n_neighbors=self.n_neighbors,
-            rows_per_step=self._rows_per_step(n_rows),
+            rows_per_step=None if corpus is None else self._rows_per_step(corpus),
             keeps_local=self.learning_method != "online",
-            n_rows=n_rows,
+            n_rows=np.inf if corpus is None else corpus.n_samples,
             patience=patience,
         )
 
@@ -488,7 +488,7 @@ class SparseMixture(BaseMixture):
             self._check_samples(X)
             parts = self._parts_to_go_on(corpus) if goes_on else self._new_parts(corpus)
             n_components = len(self.weights_) if goes_on else self.n_components
-            model = self._model(dtype, n_components, X.shape[0], parts, self._patience)
+            model = self._model(dtype, n_components, corpus, parts, self._patience)
             n_starts = 1 if goes_on else self.n_init
             states = self._states(model, corpus, goes_on, n_starts)
             one_pass = self._one_pass(model, corpus, moves)
@@ -543,11 +543,12 @@ class SparseMixture(BaseMixture):
         fitted = callable(self._fitted_as[name])
         return fitted and type(new_observation(self, corpus)) is type(self._observation)
 
-    def _rows_per_step(self, n_samples):
+    def _rows_per_step(self, corpus):
         """How many rows pass between two global steps."""
         if self.learning_method == "online":
-            return min(self.batch_size, n_samples)
-        return n_samples / (self.n_batches if self.learning_method == "memoized" else 1)
+            return min(self.batch_size, corpus.n_samples)
+        memoized = self.learning_method == "memoized"
+        return corpus.n_samples / (self._n_batches_of(corpus) if memoized else 1)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):

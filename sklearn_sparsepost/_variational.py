@@ -24,6 +24,9 @@ from sklearn_sparsepost._starts.clusters import clusters_of
 
 # Moves there are, and those that are made where nothing else is said.
 MOVES, DEFAULT_MOVES = ("birth", "merge", "delete"), ("merge", "delete")
+# Batches of memoized learning where nobody says how many: of one block, and of blocks whose workers
+# wait for each other after each.
+N_BATCHES, N_BATCHES_OF_BLOCKS = 10, 4
 PASSES = {"batch": batch_pass, "online": online_pass, "memoized": memoized_pass}
 
 
@@ -39,7 +42,7 @@ class BaseVariational(BaseSparsePosterior):
         "n_components": [Interval(Integral, 1, MOST_INTEGER, closed="both")],
         "sparsity_level": [None, Interval(Integral, 1, None, closed="left")],
         "learning_method": [StrOptions(set(PASSES))],
-        "n_batches": [Interval(Integral, 1, None, closed="left")],
+        "n_batches": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_decay": [Interval(Real, 0.5, 1, closed="right")],
         "learning_offset": [Interval(Real, 0, None, closed="left")],
@@ -100,7 +103,7 @@ class BaseVariational(BaseSparsePosterior):
             options["batch_size"] = self.batch_size
             options["decay"], options["offset"] = self.learning_decay, self.learning_offset
         elif method == "memoized":
-            options["n_batches"] = self.n_batches
+            options["n_batches"] = self._n_batches_of(corpus)
         if moves:
             options |= {
                 "moves": moves,
@@ -109,6 +112,13 @@ class BaseVariational(BaseSparsePosterior):
             }
             return partial(pass_with_moves, PASSES[method], model, corpus, **options)
         return partial(PASSES[method], model, corpus, **options)
+
+    def _n_batches_of(self, corpus):
+        """How many batches a pass of memoized learning has."""
+        wanted = self.n_batches
+        if isinstance(wanted, str):
+            wanted = N_BATCHES if corpus.n_blocks == 1 else N_BATCHES_OF_BLOCKS
+        return min(wanted, corpus.n_samples)
 
     def _has_converged(self, state):
         """Whether the bound, per token or sample, rose by less than `tol` since last known.
@@ -170,7 +180,7 @@ class BaseVariational(BaseSparsePosterior):
             kept.fingerprint = mark
         same = kept.fingerprint == mark
         memoized = self.learning_method == "memoized"
-        n_batches = min(self.n_batches, corpus.n_samples) if memoized else None
+        n_batches = self._n_batches_of(corpus) if memoized else None
         state = kept.own(n_batches, same_data=same)
         state.fingerprint, state.dtype = mark, corpus.dtype
         return state

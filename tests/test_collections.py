@@ -91,6 +91,24 @@ def test_one_block_is_an_array(name):
     assert seen(one) == seen(whole)
 
 
+@pytest.mark.parametrize("name", ["LDA memoized", "HDP births", "mixture memoized"])
+def test_blocks_have_fewer_batches_where_nobody_says_how_many(name):
+    estimator = clone(ESTIMATORS[name]).set_params(n_batches="auto", warm_start=True, max_iter=2)
+    X = POINTS if name.startswith("mixture") else COUNTS
+    one_block = blocked(X, [0, len(POINTS) if X is POINTS else 60])
+    for data, n_batches in [(X, 10), (one_block, 10), (data_of(name), 4)]:
+        want = clone(estimator).set_params(n_batches=n_batches).fit(data)
+        parts = clone(estimator).set_params(max_iter=1).fit(data).fit(data)
+        for found in (clone(estimator).fit(data), parts):
+            assert_same_fit(found, want)
+
+
+def assert_same_fit(found, want):
+    """Fits that differ in parameters, perhaps, and in nothing else."""
+    found, want = ({**seen(fit), "params": None} for fit in (found, want))
+    assert found == want
+
+
 @pytest.mark.parametrize("where, name", ON_CLUSTER)
 def test_a_cluster_changes_no_byte(where, name, request):
     want = seen(clone(ESTIMATORS[name]).fit(data_of(name)))

@@ -122,7 +122,7 @@ COMPARED = {
             for c in ("newsgroups20-200", "newsgroups20-800")) < 4""",
     "batch learning waits least for a cluster": """
         max(ratio(f"cluster/{c}/batch, 2 workers", f"cluster/{c}/batch, 2 threads") for c in ON) <
-        min(ratio(f"cluster/{c}/memoized, 2 workers", f"cluster/{c}/memoized, 2 threads")
+        min(ratio(f"cluster/{c}/{TEN}, 2 workers", f"cluster/{c}/{TEN}, 2 threads")
             for c in ON)""",
     "with 800 topics, too": """
         best("curves/newsgroups20-800/AliasLDA") > best("curves/newsgroups20-800/L=8")""",
@@ -171,17 +171,21 @@ COMPARED = {
     "a pass of mixtures takes less time in single precision": """
         each("mixture threads, float64/bsds500-200/1")
         / each("mixture threads, float32/bsds500-200/1") > 1.1""",
-    "Dask's profiler costs about what passes differ by": """
-        all(ratio(f"cluster/arxiv300k-500/{learning}, 2 workers, profiled",
-                  f"cluster/arxiv300k-500/{learning}, 2 workers")
-            < passes_differ(f"cluster/arxiv300k-500/{learning}, 2 workers")
-            for learning in ("batch", "memoized"))""",
-    "memoized learning in four batches waits less, and two workers are worth it": """
-        all(ratio(f"cluster/{c}/memoized in 4 batches, 2 workers",
-                  f"cluster/{c}/memoized in 4 batches, 2 threads")
-            < ratio(f"cluster/{c}/memoized, 2 workers", f"cluster/{c}/memoized, 2 threads")
-            and ratio(f"cluster/{c}/memoized in 4 batches, 1 worker",
-                      f"cluster/{c}/memoized in 4 batches, 2 workers") > 1.6
+    "Dask's profiler takes some of the time of a fit": """
+        all(1.05 < ratio(f"cluster/arxiv300k-500/{learning}, 2 workers, profiled",
+                         f"cluster/arxiv300k-500/{learning}, 2 workers") < 1.3
+            for learning in ("batch", FOUR))""",
+    "memoized learning in four batches waits less": """
+        all(ratio(f"cluster/{c}/{FOUR}, {workers}", f"cluster/{c}/{FOUR}, 2 threads")
+            < ratio(f"cluster/{c}/{TEN}, {workers}", f"cluster/{c}/{TEN}, 2 threads")
+            for c in ON for workers in ("2 workers", "1 worker of 2 threads"))""",
+    "two workers are worth it, of batch learning most": """
+        all(1.5 < ratio(f"cluster/{c}/{FOUR}, 1 worker", f"cluster/{c}/{FOUR}, 2 workers")
+            < ratio(f"cluster/{c}/batch, 1 worker", f"cluster/{c}/batch, 2 workers")
+            for c in ON)""",
+    "a worker of two threads waits less than two workers, and less than a quarter": """
+        all(ratio(f"cluster/{c}/{FOUR}, 1 worker of 2 threads", f"cluster/{c}/{FOUR}, 2 threads")
+            < min(1.25, ratio(f"cluster/{c}/{FOUR}, 2 workers", f"cluster/{c}/{FOUR}, 2 threads"))
             for c in ON)""",
     "a second thread helps SparseHDP nearly as much as SparseLDA": """
         0.9 < (seconds(f"{HDP}/1") / seconds(f"{HDP}/2"))
@@ -192,6 +196,7 @@ COMPARED = {
 SMALL = ("newsgroups20-200", "nips-200", "kos-50")
 PARTS = "mixture-parts/bsds500-200"
 ON = ("arxiv300k-500", "bsds500-800")
+FOUR, TEN = "memoized in 4 batches", "memoized in 10 batches"
 REAL = (
     "bsds500-100",
     "photographs-50",
@@ -209,6 +214,6 @@ STARTS = ("k-means++", "kmeans", "random_from_data", "random")
 @pytest.mark.parametrize("said", COMPARED)
 def test_what_pages_say_in_words_holds(said, results):
     names = {name: getattr(results, name) for name in dir(results) if name[0] != "_"}
-    groups = {"SMALL": SMALL, "ON": ON}
+    groups = {"SMALL": SMALL, "ON": ON, "FOUR": FOUR, "TEN": TEN}
     groups |= {"REAL": REAL, "STARTS": STARTS, "HDP": HDP, "PARTS": PARTS}
     assert eval(f"({COMPARED[said]})", {**names, **groups})

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from sklearn_sparsepost import GibbsCTM, SparseLDA
 from sklearn_sparsepost.datasets import make_lda_corpus
@@ -139,6 +140,10 @@ def test_pages_show_the_topics_that_their_programs_print(page, capsys):
         assert len(words & set(re.findall(r"\w+", printed[topic][1]))) > 0.6 * len(words)
 
 
+# What fits of programs leave, of whatever model.
+LEARNED = ("components_", "means_", "weights_", "topic_weights_", "covariances_")
+
+
 @pytest.mark.filterwarnings("ignore:n_components=")
 @pytest.mark.parametrize("page, text", list(programs()))
 def test_programs_of_the_pages_run(page, text, at_hand, tmp_path, monkeypatch):
@@ -148,4 +153,8 @@ def test_programs_of_the_pages_run(page, text, at_hand, tmp_path, monkeypatch):
     np.save("descriptors.npy", rows)
     by_page, counts = at_hand
     text = text.replace("graph.to_networkx()", "graph")  # it may be missing
-    exec(compile(text, page, "exec"), dict(by_page.get(page, counts)))
+    made = dict(by_page.get(page, counts))
+    exec(compile(text, page, "exec"), made)
+    for value in made.values():
+        for name in LEARNED if isinstance(value, BaseEstimator) else ():
+            assert np.isfinite(getattr(value, name, 0)).all()

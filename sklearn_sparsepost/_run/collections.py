@@ -463,7 +463,7 @@ class BlockCorpus(Corpus):
         yield from self.X.work(_step_on, tasks, globals_)
 
     def visit(self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None):
-        if len(self.edges) == 2:  # summed as an array is
+        if self.n_blocks == 1:  # summed as an array is
             yield from super().visit(step, globals_, key, total=total, chunks=chunks, starts=starts)
             return
         chunks = self.plan() if chunks is None else chunks

@@ -90,6 +90,11 @@ class Corpus:
         self._room = MOST_KEPT if sp.issparse(X) and not is_mapped(X.data) else 0
 
     @property
+    def n_blocks(self):
+        """Number of blocks of the data."""
+        return len(self.edges) - 1
+
+    @property
     def given(self):
         """The data as users know them."""
         return self.X
