@@ -503,7 +503,7 @@ def test_first_weights_of_counts_and_bits(observation):
     options = {"observation": observation, "estimation": "ml", "means_init": np.eye(3)}
     mixture = SparseMixture(3, weights_init=[0.7, 0.2, 0.1], **options)
     corpus = mixture._corpus(*mixture._validate_rows(X, reset=True))
-    model = mixture._model(X.dtype, 3, len(X), mixture._new_parts(corpus))
+    model = mixture._model(X.dtype, 3, corpus, mixture._new_parts(corpus))
     state = mixture._new_state(model, corpus, 0)
     np.testing.assert_allclose(state.stats.value("count"), [42, 12, 6])
     np.testing.assert_allclose(mixture.fit(X).weights_, 1 / 3)
