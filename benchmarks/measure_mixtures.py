@@ -261,6 +261,7 @@ def _steps_of_a_pass(X, n_topics, passes, level):
     """The parts of a pass over data after some passes, by name, in chunks as fits have them."""
     from sklearn_sparsepost import SparseMixture
     from sklearn_sparsepost._models.mixture import as_csr
+    from sklearn_sparsepost.models import Corpus
 
     options = {"learning_method": "batch", "assume_centered": True, "max_iter": passes, "tol": 0}
     options["warm_start"] = True
@@ -268,7 +269,8 @@ def _steps_of_a_pass(X, n_topics, passes, level):
     mixture.fit(X)
     state, length = mixture._fit_state, 65_536 // X.itemsize
     rows = [X[i : i + length] for i in range(0, len(X), length)]
-    model = mixture._model(X.dtype, n_topics, len(X))
+    corpus = Corpus(X, X.dtype)
+    model = mixture._model(X.dtype, n_topics, corpus)
     globals_ = model.globals_of(state)
     observation, table = globals_.observation, globals_.table
     search, alone = table["search"], {**table, "neighbours": np.arange(n_topics)[:, None]}
@@ -277,7 +279,7 @@ def _steps_of_a_pass(X, n_topics, passes, level):
     kept = [search(part, table, level)[0] for part in white]
     found = [search.again(part, table, level, k)[3] for part, k in zip(white, kept, strict=True)]
     mixture.set_params(max_iter=1).fit(X)
-    later = mixture._model(X.dtype, n_topics, len(X)).globals_of(mixture._fit_state).table
+    later = mixture._model(X.dtype, n_topics, corpus).globals_of(mixture._fit_state).table
 
     def again(part, k, lengths):
         later["search"].again(part, later, level, k, lengths)
