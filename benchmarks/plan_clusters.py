@@ -24,10 +24,6 @@ def on_clusters(quick=False):
         for learning, options in LEARNING.items():
             name = f"cluster/{spec['corpus']}-{spec['n_topics']}/{learning}"
             _on_workers(found, name, {**spec, "options": options}, 1 if quick else ROUNDS)
-            if spec is words and options != LEARNING["memoized in 10 batches"]:
-                profiled = {"kind": "cluster", "n_workers": 2, "profiled": True}
-                profiled |= {**spec, "options": options}
-                found.append((f"{name}, 2 workers, profiled", profiled))
     return found
 
 
@@ -42,6 +38,8 @@ def _on_workers(found, name, spec, n_rounds):
         "1 worker of 2 threads": {"n_workers": 1, "threads": 2},
         "2 workers": {"n_workers": 2},
     }
+    if not name.endswith("10 batches"):
+        seconds["2 workers, Dask as it comes"] = {"n_workers": 2, "quiet": False}
     for number in range(n_rounds):  # in turns, since machines have better and worse hours
         of = f"#{number}" if number else ""
         found += [(f"{name}, {label}{of}", {**spec, **more}) for label, more in seconds.items()]

@@ -500,8 +500,9 @@ def test_freed_memory_is_kept_while_anybody_works(monkeypatch):
     monkeypatch.setattr(memory, "_first_environment", lambda: environment)
     monkeypatch.setattr(memory, "_ALLOCATOR", memory._Allocator())
     monkeypatch.setattr(memory, "KEPT_SECONDS", 1e3)
-    kept = [(memory.M_TRIM_THRESHOLD, 1 << 27), (memory.M_MMAP_THRESHOLD, 1 << 25)]
-    given_back = [(memory.M_TRIM_THRESHOLD, 65536), (memory.M_MMAP_THRESHOLD, 1 << 17), "trimmed"]
+    trim, pad, mmap = memory.M_TRIM_THRESHOLD, memory.M_TOP_PAD, memory.M_MMAP_THRESHOLD
+    kept = [(trim, 3 << 26), (pad, 1 << 26), (mmap, 1 << 25)]
+    given_back = [(trim, 65536), (pad, 1 << 17), (mmap, 1 << 17), "trimmed"]
     for _ in range(2):  # the second time before the first one's time is over
         with memory.freed_memory_kept():
             with memory.freed_memory_kept():
@@ -518,10 +519,20 @@ def test_freed_memory_is_kept_while_anybody_works(monkeypatch):
     held = environment.pop("MALLOC_TRIM_THRESHOLD_")
     with memory.freed_memory_kept():
         pass  # left alone, as where the library is another
+    assert told == kept + given_back
+    told.clear()
+    with memory.freed_memory_kept(always=True):
+        assert told == kept
+    while memory._ALLOCATOR.timer is not None:
+        time.sleep(0.01)
+    # Of thresholds that glibc raises by itself there is no way back but to the highest.
+    assert told[3:] == [(trim, 1 << 26), (pad, 1 << 17), (mmap, 1 << 25), "trimmed"]
     environment["MALLOC_TRIM_THRESHOLD_"] = held
+    told.clear()
     del Library.gnu_get_libc_version
-    with memory.freed_memory_kept():
-        assert told == kept + given_back
+    for always in (False, True):
+        with memory.freed_memory_kept(always=always):
+            assert not told
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others have no such parameter")

@@ -51,10 +51,11 @@ def in_order(client, function, tasks, shared, read, ahead=None):
     """
     for attempt in range(ATTEMPTS):
         try:
-            for result in _made(client, function, list(tasks), shared, read, ahead):
-                tasks.popleft()
-                yield result
-                del result  # or it would be held beside the next
+            with freed_memory_kept(always=True):
+                for result in _made(client, function, list(tasks), shared, read, ahead):
+                    tasks.popleft()
+                    yield result
+                    del result  # or it would be held beside the next
             return
         except Exception as error:
             _raise_unless_lost(client, error, attempt)
@@ -118,9 +119,10 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
         try:
             # Nothing else is held here, so that what has been joined is let go.
             parts = placed()
-            for sizes in filter(None, (below, above)):
-                halves.append(in_tree(islice(parts, len(sizes)), joined, sizes)[0])
-            first, *last = [half.value for half in _fetched(client, halves)]
+            with freed_memory_kept(always=True):
+                for sizes in filter(None, (below, above)):
+                    halves.append(in_tree(islice(parts, len(sizes)), joined, sizes)[0])
+                first, *last = [half.value for half in _fetched(client, halves)]
             return join(first, *last) if last else first
         except Exception as error:
             if type(error).__name__ == "KilledWorker":

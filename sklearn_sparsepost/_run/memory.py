@@ -161,11 +161,20 @@ def forget():
 
 # ---------------------------------------------------------------------- glibc's own
 
-# Its parameters, and what they are where nobody sets them.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+# Its parameters, and what they are where the environment sets some and not these.
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
 USUAL_THRESHOLD = 1 << 17
-# What is kept at the top of a heap, and the largest block that glibc takes from one.
-KEPT_TOP, LARGEST_BLOCK = 1 << 27, 1 << 25
+# Threads have heaps of so much: as room that is asked for, one that is empty is not given back.
+HEAP_SIZE = 1 << 26
+# What is kept at the top of a heap, that room included, and the largest block taken from one.
+KEPT_TOP, LARGEST_BLOCK = (1 << 27) + HEAP_SIZE, 1 << 25
+_KEPT = {
+    M_TRIM_THRESHOLD: ("MALLOC_TRIM_THRESHOLD_", KEPT_TOP),
+    M_TOP_PAD: ("MALLOC_TOP_PAD_", HEAP_SIZE),
+    M_MMAP_THRESHOLD: ("MALLOC_MMAP_THRESHOLD_", LARGEST_BLOCK),
+}
+# Where the environment sets none, glibc raises two itself as large blocks go, up to these.
+_RAISED = {M_TRIM_THRESHOLD: 2 * LARGEST_BLOCK, M_MMAP_THRESHOLD: LARGEST_BLOCK}
 
 
 class _Allocator:
@@ -183,8 +192,8 @@ class _Allocator:
             if self.timer is not None:
                 self.timer.cancel()
             elif not self.holders:
-                library.mallopt(M_TRIM_THRESHOLD, KEPT_TOP)
-                library.mallopt(M_MMAP_THRESHOLD, LARGEST_BLOCK)
+                for parameter, (_, value) in _KEPT.items():
+                    library.mallopt(parameter, value)
             self.timer = None
             self.holders += 1
         try:
@@ -202,8 +211,8 @@ class _Allocator:
             if self.timer is not threading.current_thread():
                 return  # there is a holder again, or another timer
             self.timer = None
-            library.mallopt(M_TRIM_THRESHOLD, _threshold("MALLOC_TRIM_THRESHOLD_"))
-            library.mallopt(M_MMAP_THRESHOLD, _threshold("MALLOC_MMAP_THRESHOLD_"))
+            for parameter, value in _as_before().items():
+                library.mallopt(parameter, value)
             library.malloc_trim(0)
 
 
@@ -211,14 +220,15 @@ _ALLOCATOR = _Allocator()
 
 
 @contextmanager
-def freed_memory_kept():
+def freed_memory_kept(*, always=False):
     """Have the process keep inside what is freed, where its environment says to give it back.
 
     Dask has its workers do so (MALLOC_TRIM_THRESHOLD_), at every array that goes. What is kept is
     given back some time after the last task. Other processes, and those without glibc, are left
-    alone.
+    alone, unless this is wanted `always`: by what gets large messages again and again.
     """
-    library = ctypes.CDLL(None) if "MALLOC_TRIM_THRESHOLD_" in _first_environment() else None
+    wanted = always or "MALLOC_TRIM_THRESHOLD_" in _first_environment()
+    library = ctypes.CDLL(None) if wanted and os.name == "posix" else None
     if library is None or not hasattr(library, "gnu_get_libc_version"):
         yield
         return
@@ -236,7 +246,17 @@ def _first_environment():
     return dict(entry.split("=", 1) for entry in os.fsdecode(text).split("\0") if "=" in entry)
 
 
-def _threshold(name):
-    """What the environment says of a parameter."""
+def _as_before():
+    """What the parameters are without us, or come to in a process that frees large blocks."""
+    told = {parameter: _number_of(name) for parameter, (name, _) in _KEPT.items()}
+    raised = _RAISED if set(told.values()) == {None} else {}
+    return {
+        parameter: raised.get(parameter, USUAL_THRESHOLD) if value is None else value
+        for parameter, value in told.items()
+    }
+
+
+def _number_of(name):
+    """What the environment says of a parameter, if it does."""
     value = _first_environment().get(name, "")
-    return int(value) if value.isdecimal() else USUAL_THRESHOLD
+    return int(value) if value.isdecimal() else None
