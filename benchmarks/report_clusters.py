@@ -23,7 +23,7 @@ def _fits(runs):
     for key, run in runs.items():
         experiment, _, rest = key.partition("/")
         if experiment == "cluster" and "error" not in run:
-            name, _, label = rest.partition("#")[0].rpartition(", ")
+            name, _, label = rest.partition("#")[0].partition(", ")
             fit = fits.setdefault(name, {})
             if label in fit:  # once more
                 run = {**fit[label], "seconds": fit[label]["seconds"] + run["seconds"]}
@@ -127,14 +127,20 @@ def _seconds(fits, table):
             seconds = [np.median(fit[label]["seconds"]) for label in labels]
             _, two, worker, workers, of_threads = seconds
             row = [name, *(f"{value:.2f}" for value in seconds), f"{worker / workers:.2f}"]
-            rows.append([*row, *(f"{100 * (s / two - 1):.0f} %" for s in (workers, of_threads))])
+            row += [f"{100 * (s / two - 1):.0f} %" for s in (workers, of_threads)]
+            as_it_comes = fit.get("2 workers, Dask as it comes")
+            found = np.median(as_it_comes["seconds"]) if as_it_comes else None
+            rows.append([*row, f"{found:.2f}" if as_it_comes else "–"])
     note = (
         "Seconds of a pass, the first of each fit left out, medians of one fit or more, in turns: "
         "the same rows as one array on threads of this process, and in eight blocks on workers, of "
-        "one thread where nothing else is said. Gain is one worker's time over that of two, and "
-        "overhead what two workers, and one of two threads, need beyond this process's two threads."
+        "one thread where nothing else is said, of a cluster that looks at itself less often than "
+        "Dask has it (see above); the last column is of two workers of one as it comes. Gain is "
+        "one worker's time over that of two, and overhead what two workers, and one of two "
+        "threads, need beyond this process's two threads."
     )
-    header = ["data, components, learning", *labels, "gain", "overhead", "overhead of one"]
+    header = [*labels, "gain", "overhead", "overhead of one worker", "as it comes"]
+    header = ["data, components, learning", *header]
     return [table("A Dask array on worker processes", note, header, rows)] * bool(rows)
 
 

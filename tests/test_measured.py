@@ -171,22 +171,25 @@ COMPARED = {
     "a pass of mixtures takes less time in single precision": """
         each("mixture threads, float64/bsds500-200/1")
         / each("mixture threads, float32/bsds500-200/1") > 1.1""",
-    "Dask's profiler takes some of the time of a fit": """
-        all(1.05 < ratio(f"cluster/arxiv300k-500/{learning}, 2 workers, profiled",
-                         f"cluster/arxiv300k-500/{learning}, 2 workers") < 1.3
-            for learning in ("batch", FOUR))""",
+    "that Dask looks at itself takes some of the time of a fit": """
+        all(1.03 < ratio(f"cluster/{c}/{learning}, 2 workers, Dask as it comes",
+                         f"cluster/{c}/{learning}, 2 workers") < 1.3
+            for c in ON for learning in ("batch", FOUR))""",
     "memoized learning in four batches waits less": """
         all(ratio(f"cluster/{c}/{FOUR}, {workers}", f"cluster/{c}/{FOUR}, 2 threads")
             < ratio(f"cluster/{c}/{TEN}, {workers}", f"cluster/{c}/{TEN}, 2 threads")
             for c in ON for workers in ("2 workers", "1 worker of 2 threads"))""",
-    "two workers are worth it, of batch learning most": """
-        all(1.5 < ratio(f"cluster/{c}/{FOUR}, 1 worker", f"cluster/{c}/{FOUR}, 2 workers")
-            < ratio(f"cluster/{c}/batch, 1 worker", f"cluster/{c}/batch, 2 workers")
-            for c in ON)""",
-    "a worker of two threads waits less than two workers, and less than a quarter": """
-        all(ratio(f"cluster/{c}/{FOUR}, 1 worker of 2 threads", f"cluster/{c}/{FOUR}, 2 threads")
-            < min(1.25, ratio(f"cluster/{c}/{FOUR}, 2 workers", f"cluster/{c}/{FOUR}, 2 threads"))
-            for c in ON)""",
+    "two workers are worth it": """
+        all(ratio(f"cluster/{c}/{learning}, 1 worker", f"cluster/{c}/{learning}, 2 workers") > 1.6
+            for c in ON for learning in ("batch", FOUR))""",
+    "two workers or one of two threads wait little, but for memoized learning of words": """
+        all(ratio(f"cluster/{c}/{learning}, {workers}", f"cluster/{c}/{learning}, 2 threads")
+            < (1.3 if c.startswith("arxiv") and (learning, workers) == (FOUR, "2 workers") else 1.25)
+            for c in ON for learning in ("batch", FOUR)
+            for workers in ("2 workers", "1 worker of 2 threads"))""",
+    "a worker of two threads waits less on words": """
+        ratio(f"cluster/arxiv300k-500/{FOUR}, 1 worker of 2 threads",
+              f"cluster/arxiv300k-500/{FOUR}, 2 workers") < 0.98""",
     "a second thread helps SparseHDP nearly as much as SparseLDA": """
         0.9 < (seconds(f"{HDP}/1") / seconds(f"{HDP}/2"))
         / (seconds(f"{HDP}/LDA, 1") / seconds(f"{HDP}/LDA, 2")) < 1""",
