@@ -14,7 +14,7 @@ from sklearn_sparsepost._tables import SPARSE, RowTable, SparseTable
 N_NOTED = 2
 
 
-def sum_of_chunks(parts, *, apart=False, exact=False):
+def sum_of_chunks(parts, *, apart=False, exact=False, neighbours=False):
     """The sum of the statistics of some chunks, its tables still sparse.
 
     Parameters
@@ -25,23 +25,39 @@ def sum_of_chunks(parts, *, apart=False, exact=False):
         Whether they are left as they are.
     exact : bool, default=False
         Whether sums of tables stay in double, whatever the type of these.
+    neighbours : bool, default=False
+        Whether neighbours are summed first, then sums of these and so on, to the bits of that;
+        parts are a power of two then.
 
     Returns
     -------
     total : SuffStats
         Their sum.
     """
-    sparse, total = {}, None
+    sparse, total, rest = {}, None, []
     for part in parts:
         if apart:
             part = part.apart(to_read=total is not None)  # noqa: PLW2901
         for name in [name for name, array in part.arrays.items() if isinstance(array, SparseTable)]:
             sparse.setdefault(name, []).append(part.arrays.pop(name))
-        total = part if total is None else total.add(part)
+        if neighbours:
+            rest.append(part)
+        else:
+            total = part if total is None else total.add(part)
         del part  # so that there are no more than two at a time
+    total = _sum_of_halves(rest) if neighbours else total
     for name in list(sparse):
-        total.arrays[name] = tables.sum_of_tables(sparse.pop(name), exact=exact)
+        given = {"exact": exact, "neighbours": neighbours}
+        total.arrays[name] = tables.sum_of_tables(sparse.pop(name), **given)
     return total
+
+
+def _sum_of_halves(parts):
+    """Statistics added up, neighbours first, in place; there are a power of two."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return _sum_of_halves(parts[:middle]).add(_sum_of_halves(parts[middle:]))
 
 
 # For totals in double, to which sums that were rounded before would not do.

@@ -456,7 +456,7 @@ def sum_of(table, other, factor):
     return total
 
 
-def sum_of_tables(tables, *, exact=False):
+def sum_of_tables(tables, *, exact=False, neighbours=False):
     """The sum of sparse tables, in their order.
 
     Parameters
@@ -465,6 +465,9 @@ def sum_of_tables(tables, *, exact=False):
         At least one.
     exact : bool, default=False
         Whether sums stay in double; by default they are rounded to the type of the tables.
+    neighbours : bool, default=False
+        Whether to make the sum of sums of neighbours, of those of these and so on, bit by bit; of
+        a power of two of tables.
 
     Returns
     -------
@@ -483,11 +486,12 @@ def sum_of_tables(tables, *, exact=False):
     entries = [(table.columns, table.values) for table in tables]
     dtype = np.float64 if exact else np.result_type(*(table.values for table in tables))
     shape = tables[0].shape
-    found = _summed_rows(group_ptr, member, row_ptrs, entries, shape[1], dtype)
+    depth = (len(tables) - 1).bit_length() - 1 if neighbours else 0
+    found = _summed_rows(group_ptr, member, row_ptrs, entries, shape[1], dtype, depth)
     return SparseTable(features, *found, shape)
 
 
-def _summed_rows(group_ptr, member, row_ptrs, entries, n_columns, dtype):
+def _summed_rows(group_ptr, member, row_ptrs, entries, n_columns, dtype, depth=0):
     """Sums of groups of the rows of some tables, which are read where they are."""
     first = np.concatenate([ptr[:-1] for ptr in row_ptrs], dtype=np.int64)
     length = np.concatenate([np.diff(ptr) for ptr in row_ptrs], dtype=np.int64)
@@ -497,7 +501,8 @@ def _summed_rows(group_ptr, member, row_ptrs, entries, n_columns, dtype):
     reserved = np.append(0, np.cumsum(np.minimum(most, n_columns)))
     room = [recycled_briefly(reserved[-1:], kind) for kind in (np.int32, dtype)]
     n_threads = threads_for(ENTRY_WORK * int(length.sum()))
-    return _row_tables.sum_rows(group_ptr, member, *places, reserved, *room, n_columns, n_threads)
+    given = group_ptr, member, *places, reserved, *room, n_columns, depth, n_threads
+    return _row_tables.sum_rows(*given)
 
 
 class PseudoCounts:

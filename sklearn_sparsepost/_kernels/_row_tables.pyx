@@ -71,6 +71,27 @@ cdef inline int _take(
     return n
 
 
+cdef inline void _pass_on(
+    uint64_t *marks, double *total, int n_marks, int n_topics, bint to_single
+) noexcept nogil:
+    """Round marked totals, add them to those behind them, and unmark and clear them."""
+    cdef int k, m
+    cdef double x
+    cdef uint64_t word
+    for m in range(n_marks):
+        word = marks[m]
+        if not word:
+            continue
+        marks[m] = 0
+        marks[n_marks + m] |= word
+        while word:
+            k = 64 * m + lowest_bit(word)
+            word &= word - 1
+            x = total[k]
+            total[k] = 0
+            total[n_topics + k] += <float>x if to_single else x
+
+
 def merge_rows(
     const long long[::1] first,  # IN
     const int[::1] length,  # IN
@@ -225,9 +246,13 @@ def sum_rows(
     int[::1] out_topics,  # OUT
     floating[::1] out_values,  # OUT
     int n_topics,  # IN
+    int depth=0,  # IN
     int n_threads=1,  # IN
 ):
     """Sum groups of rows of some tables, in double and in a fixed order.
+
+    With `depth` 1 or more tables are summed by so many halvings: neighbours, sums of two of these,
+    and so on, each rounded as what comes out is.
 
     Parameters
     ----------
@@ -247,6 +272,9 @@ def sum_rows(
         There; what they hold afterwards is of no use.
     n_topics : int
         Number of topics.
+    depth : int, default=0
+        How often neighbours are summed before they are added up; there are ``2 ** (depth + 1)``
+        tables then, and the rows of a group ascend by table.
     n_threads : int, default=1
         Number of OpenMP threads.
 
@@ -257,7 +285,9 @@ def sum_rows(
     sum_topics, sum_values : ndarray
         The entries, topics ascending in a sum.
     """
-    cdef Py_ssize_t g, i, r, t, n_marks = (n_topics + 63) // 64
+    cdef Py_ssize_t g, i, r, t, before, n_marks = (n_topics + 63) // 64
+    cdef int level
+    cdef bint to_single = floating is float
     sum_ptr_array = np.zeros(group_ptr.shape[0], dtype=np.int64)
     length_array = np.zeros(group_ptr.shape[0] - 1, dtype=np.int64)
     dtype = np.asarray(out_values).dtype
@@ -277,16 +307,22 @@ def sum_rows(
     cdef int no_memory = 0
     cdef int *failed = &no_memory
     with nogil, parallel(num_threads=n_threads):
-        marks = <uint64_t *>calloc(n_marks, sizeof(uint64_t))
-        total = <double *>calloc(n_topics, sizeof(double))
+        marks = <uint64_t *>calloc((depth + 1) * n_marks, sizeof(uint64_t))
+        total = <double *>calloc((depth + 1) * n_topics, sizeof(double))
         if marks == NULL or total == NULL:
             failed[0] = 1
         for g in prange(length.shape[0], schedule="dynamic", chunksize=64):
             if failed[0]:
                 continue
+            before = 0
             for i in range(group_ptr[g], group_ptr[g + 1]):
                 r = member[i]
                 t = source[r]
+                for level in range(depth):
+                    if before >> (level + 1) != t >> (level + 1):
+                        _pass_on(marks + level * n_marks, total + level * n_topics, <int>n_marks,
+                                 n_topics, to_single)
+                before = t
                 topics = <const int *>topics_at[t] + first[r]
                 if is_single[t]:
                     _add[float](topics, <const float *>values_at[t] + first[r], row_length[r], 1,
@@ -294,9 +330,12 @@ def sum_rows(
                 else:
                     _add[double](topics, <const double *>values_at[t] + first[r], row_length[r],
                                  1, marks, total)
+            for level in range(depth):
+                _pass_on(marks + level * n_marks, total + level * n_topics, <int>n_marks, n_topics,
+                         to_single)
             length[g] = _take[floating](
-                marks, <int>n_marks, total, -1e308, g, &out_topics[0] + out_first[g],
-                &out_values[0] + out_first[g])
+                marks + depth * n_marks, <int>n_marks, total + depth * n_topics, -1e308, g,
+                &out_topics[0] + out_first[g], &out_values[0] + out_first[g])
         free(marks)
         free(total)
     if no_memory:

@@ -16,6 +16,8 @@ from sklearn_sparsepost._run.memory import freed_memory_kept
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
 
+# So many neighbouring sums are joined at once where they are: a power of two. All are held.
+AT_ONCE = 4
 # How often tasks are sent before what is lost with workers is an error.
 ATTEMPTS = 3
 # How long a client tries to connect to a worker, once, and whether it could.
@@ -73,7 +75,7 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
         As for :func:`in_order`; no task leaves.
     join : callable
         ``join(result, next_result)``; picklable, and writes to neither unless it is told that they
-        are ``owned=True``.
+        are ``owned=True``. Of four, eight and so on it makes what it makes of two at a time.
     runs : list of slice, default=None
         Neighbours that one task takes together, as :func:`runs_on_workers` finds them; each alone
         by default.
@@ -320,9 +322,13 @@ def _on_worker(function, part, shared, given):
 
 
 def _of_neighbours(function, join, parts, shared, given):
-    """The sum of what a function makes of some parts."""
+    """The sum of what a function makes of some parts, a power of two of them."""
     made = (function(part, shared, *own) for part, own in zip(parts, given, strict=True))
-    return in_tree(made, partial(join, owned=True))
+    join = partial(join, owned=True)
+    if len(parts) >= AT_ONCE:
+        sums = (join(*islice(made, AT_ONCE)) for _ in range(len(parts) // AT_ONCE))
+        return in_tree(sums, join)
+    return in_tree(made, join)
 
 
 def _joined(join, first, second):

@@ -385,8 +385,11 @@ def _visited(made, total):
     return total(results()), kept
 
 
-def _join_visits(total, first, second, *, owned=False):
-    return total([first[0], second[0]], apart=not owned), first[1] + second[1]
+def _join_visits(total, *visits, owned=False):
+    """Sums of neighbours, of a power of two of them, as if two were joined at a time."""
+    kept = [local for _, own in visits for local in own]
+    parts = [stats for stats, _ in visits]
+    return total(parts, apart=not owned, neighbours=len(parts) > 2), kept
 
 
 def _read(part, first, runs, dtype, weight, groups):
