@@ -196,7 +196,7 @@ def _row_sums(chunk, globals_, key):
     return chunk.rows.sum(axis=0), None
 
 
-def _summed(parts, apart=False):
+def _summed(parts, apart=False, neighbours=False):
     return sum(parts)
 
 
@@ -206,7 +206,7 @@ def test_blocks_of_this_process_are_visited_in_threads():
     first, second, *_ = corpus.plan()
     both = threading.Barrier(2, timeout=60)  # which one thread alone does not pass
     step = partial(_meeting, both, {first[0][0], second[0][0]})
-    [(n_rows, kept)] = corpus.visit(step, None, total=lambda parts, apart=False: sum(parts))
+    [(n_rows, kept)] = corpus.visit(step, None, total=_summed)
     assert n_rows == 60
     assert kept == [runs[0][0] for runs in corpus.plan()]
 

@@ -267,8 +267,8 @@ class Corpus:
         key : tuple of int, default=None
             What random streams are keyed by, besides the numbers of the units.
         total : callable
-            What sums statistics: ``total(parts, apart=False)``, with `apart` without writing to
-            them; picklable.
+            What sums statistics: ``total(parts, apart=False, neighbours=False)``, with `apart`
+            without writing to them, and with `neighbours` to the bits of two at a time; picklable.
         source : SuffStats, default=None
             What `globals_` follows from: a cluster asks it what has changed of them.
         chunks : list of list of (int, int), default=None
