@@ -9,6 +9,7 @@ from cython.parallel cimport parallel, prange
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 
+from sklearn_sparsepost._kernels._bits cimport lowest_bit
 from sklearn_sparsepost._kernels._math cimport (
     digamma, exp_nonpos, expdigamma_large, log_pos, shift_up,
 )
@@ -17,9 +18,11 @@ from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
 
+cdef extern from "_nonzero.h" nogil:
+    uint64_t nonzero_of(const double *number, int n)
+
 cdef enum:
     BUFFER = 128
-    BLOCK = 16  # topics that are seen at once to have no count
 
 # What a row of topic weights is kept from underflow at, relative to its largest.
 cdef double LEAST_FLOAT = 1e-28
@@ -193,21 +196,14 @@ cdef void _dense_topic_row(
 
 cdef inline int _used_topics(const double *count, int K, int *used) noexcept nogil:
     """The topics that have a count, ascending; returns how many."""
-    cdef const uint64_t *bits = <const uint64_t *>count
-    cdef uint64_t some
-    cdef int k, first = 0, n = 0
-    while first + BLOCK <= K:  # whole blocks are mostly zero
-        some = 0
-        for k in range(BLOCK):
-            some |= bits[first + k]
-        if some:
-            for k in range(first, first + BLOCK):
-                used[n] = k
-                n += count[k] != 0
-        first += BLOCK
-    for k in range(first, K):
-        used[n] = k
-        n += count[k] != 0
+    cdef uint64_t bits
+    cdef int first, n = 0
+    for first in range(0, K, 64):  # most have none, and which have one cannot be predicted
+        bits = nonzero_of(count + first, 64 if first + 64 <= K else K - first)
+        while bits:
+            used[n] = first + lowest_bit(bits)
+            n += 1
+            bits &= bits - 1
     return n
 
 
