@@ -250,7 +250,7 @@ class Admixture(Model):
         n_tokens = items.n_tokens()
         index, resp, mass, report = documents.fit(
             items.indptr,
-            items.row[items.local],
+            items.row.take(items.local),  # faster than by brackets
             items.counts,
             weights,
             alpha,
