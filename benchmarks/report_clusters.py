@@ -119,9 +119,9 @@ def draw_scale_out(runs, path):
 
 
 def _seconds(fits, table):
-    """Seconds of a pass on threads and on workers."""
+    """Seconds of a pass on threads and on workers: a table for each processor."""
     labels = ["1 thread", "2 threads", "1 worker", "2 workers", "1 worker of 2 threads"]
-    rows = []
+    by_processor = {}
     for name, fit in fits.items():
         if all(label in fit for label in labels):
             seconds = [np.median(fit[label]["seconds"]) for label in labels]
@@ -130,6 +130,7 @@ def _seconds(fits, table):
             row += [f"{100 * (s / two - 1):.0f} %" for s in (workers, of_threads)]
             as_it_comes = fit.get("2 workers, Dask as it comes")
             found = np.median(as_it_comes["seconds"]) if as_it_comes else None
+            rows = by_processor.setdefault(fit["2 workers"]["processor"], [])
             rows.append([*row, f"{found:.2f}" if as_it_comes else "–"])
     note = (
         "Seconds of a pass, the first of each fit left out, medians of one fit or more, in turns: "
@@ -141,7 +142,13 @@ def _seconds(fits, table):
     )
     header = [*labels, "gain", "overhead", "overhead of one worker", "as it comes"]
     header = ["data, components, learning", *header]
-    return [table("A Dask array on worker processes", note, header, rows)] * bool(rows)
+    title = "A Dask array on worker processes"
+    if len(by_processor) < 2:
+        return [table(title, note, header, rows) for rows in by_processor.values()]
+    return [
+        table(f"{title}, on {processor}", note, header, rows)
+        for processor, rows in by_processor.items()
+    ]
 
 
 def _bytes(fits, table):

@@ -192,6 +192,30 @@ def test_a_batch_is_one_task_of_each_worker(process_cluster, monkeypatch):
         assert sorted(places) == sorted(n_tasks * [[place] for place in workers])
 
 
+@pytest.mark.parametrize("name", ["LDA memoized", "mixture memoized"])
+def test_sums_of_four_blocks_of_a_worker_are_summed_again(name, process_cluster, monkeypatch):
+    X = POINTS if name.startswith("mixture") else COUNTS
+    cuts = np.linspace(0, X.shape[0], 17).astype(int)
+    want = seen(clone(ESTIMATORS[name]).fit(blocked(X, cuts)))
+    worker, *_ = process_cluster.nthreads()
+    blocks = []
+    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+        part = process_cluster.scatter(X[first:last], workers=[worker])
+        blocks.append(da.from_delayed(part, (last - first, X.shape[1]), dtype=X.dtype))
+    sizes, submit = set(), cluster_module._submit
+
+    def noting(client, function, *given, **place):
+        if function is cluster_module._on_worker and isinstance(given[1], list):
+            sizes.add(len(given[1]))
+        return submit(client, function, *given, **place)
+
+    monkeypatch.setattr(cluster_module, "_submit", noting)
+    with process_cluster.as_current():
+        there = clone(ESTIMATORS[name]).fit(da.concatenate(blocks))
+    assert max(sizes) > cluster_module.AT_ONCE
+    assert seen(there) == want
+
+
 def _row_sums(chunk, globals_, key):
     return chunk.rows.sum(axis=0), None
 

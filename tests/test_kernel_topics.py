@@ -133,6 +133,20 @@ def test_topic_rows_of_few_counts_equal_those_computed_in_full(dtype, L, prior, 
         np.testing.assert_allclose(found, wanted, rtol=rtol)
 
 
+@pytest.mark.parametrize("K", [3, 8, 21, 63, 64, 65, 136, 150])
+def test_topic_rows_find_a_count_wherever_it_is(dtype, K):
+    counts = 5.0 * np.eye(K)  # the short way, and a matrix as prior the long one
+    counts[counts == 0] = np.tile([0.0, -0.0], K * (K - 1))[: K * (K - 1)]
+    topic_log, words = np.linspace(2, 3, K), np.arange(K, dtype=np.int32)
+    short, long = (
+        topic_words.topic_rows(counts, 1.0, prior, words, topic_log, 1, dtype)
+        for prior in (np.broadcast_to(0.1, (K, K)), np.full((K, K), 0.1))
+    )
+    np.testing.assert_allclose(short[0], long[0], rtol=TOL[dtype])
+    for _, best, _ in (short, long):
+        np.testing.assert_array_equal(best.ravel(), words)
+
+
 @pytest.mark.parametrize(("point", "tiny"), [(False, 1e-4), (True, 1e-30)])
 def test_topic_rows_of_tiny_priors_do_not_underflow(dtype, point, tiny):
     counts = np.zeros((3, 5))
