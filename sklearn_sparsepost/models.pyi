@@ -118,6 +118,7 @@ class Corpus:
         source: Any = None,
         chunks: list[list[tuple[int, int]]] | None = None,
         starts: list[Any] | None = None,
+        keeps: bool = False,
     ) -> Iterator[Any]: ...
 
 class DirichletDocuments:

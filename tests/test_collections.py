@@ -35,6 +35,7 @@ from sklearn_sparsepost._run import chunks as chunking
 from sklearn_sparsepost._run import cluster as cluster_module
 from sklearn_sparsepost._run.cluster import in_order
 from sklearn_sparsepost._run.collections import blocks_of, corpus_of
+from sklearn_sparsepost._run.kept import HeldRows, Known
 
 da = pytest.importorskip("dask.array", reason="needs the dask extra")
 distributed = pytest.importorskip("distributed", reason="needs the dask extra")
@@ -239,6 +240,43 @@ def _meeting(both, who, chunk, globals_, key):
     if chunk.numbers[0] in who:
         both.wait()
     return chunk.n_rows, chunk.numbers[0]
+
+
+@pytest.mark.parametrize("cuts", [COUNT_CUTS, [0, 60]])
+def test_what_documents_start_from_stays_on_the_workers(cuts, threads_cluster, monkeypatch):
+    name, X = "LDA auto, warm", blocked(COUNTS, cuts)
+    want, given, starts = seen(clone(ESTIMATORS[name]).fit(X)), [], HeldRows.starts
+
+    def noting(self, units, own):
+        given.extend(own)
+        return starts(self, units, own)
+
+    monkeypatch.setattr(HeldRows, "starts", noting)
+    with threads_cluster.as_current():
+        estimator = clone(ESTIMATORS[name]).fit(X)
+    assert seen(estimator) == want
+    n_visits = len(given) // estimator.n_iter_  # of chunks, a pass
+    assert given[:n_visits] == [None] * n_visits
+    # But for a block that somebody else has got meanwhile nothing is sent again.
+    assert sum(isinstance(start, Known) for start in given[n_visits:]) > n_visits
+
+
+@pytest.mark.parametrize("cuts", [COUNT_CUTS, [0, 60]])
+def test_what_workers_have_lost_of_starts_is_sent_again(cuts, threads_cluster, monkeypatch):
+    name, X = "LDA auto, warm", blocked(COUNTS, cuts)
+    want, lost = seen(clone(ESTIMATORS[name]).fit(X)), []
+
+    def forgetting(self, unit, number):
+        if len(lost) < 4 and not lost.append(unit):
+            self.kept.clear()
+        return known(self, unit, number)
+
+    known = HeldRows._known
+    monkeypatch.setattr(HeldRows, "_known", forgetting)
+    with threads_cluster.as_current():
+        there = clone(ESTIMATORS[name]).fit(X)
+    assert len(lost) == 4
+    assert seen(there) == want
 
 
 def test_weights_and_streams(process_cluster):

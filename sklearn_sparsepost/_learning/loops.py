@@ -23,7 +23,7 @@ def _visit(model, corpus, state, b, chunks, track=None, total=exact_sum):
     globals_ = model.globals_of(state, track)
     given = model.local_step, globals_, state.key
     for stats, local in corpus.visit(
-        *given, total=total, source=state.stats, chunks=chunks, starts=starts
+        *given, total=total, source=state.stats, chunks=chunks, starts=starts, keeps=keeps
     ):
         if keeps:
             kept.extend(local)

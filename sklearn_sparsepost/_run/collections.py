@@ -9,6 +9,7 @@ are held in this process, under the same plan.
 import sys
 from collections import deque
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from itertools import islice
 from operator import getitem
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
 from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree, runs_on_workers
 from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
+from sklearn_sparsepost._run.kept import KeptStarts
 
 # What Dask raises if a cluster, or what only it has held, is gone.
 CLUSTER_LOST = {
@@ -243,6 +245,30 @@ class Blocks:
             notes = self.client.gather(self.client.map(_note, parts, pure=False))
         return Blocks(parts, notes, self.client, self.given)
 
+    def derived(self, function, given):
+        """Blocks made of these, held where they are; who loses one makes it anew.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(block, *given)``; pure and picklable.
+        given : list of tuple
+            For each block what it is given.
+
+        Returns
+        -------
+        blocks : Blocks
+            What it returned, of as many rows each.
+        """
+        made, pairs = copy(self), list(zip(self.parts, given, strict=True))
+        if self.client is None:
+            made.parts = [function(part, *own) for part, own in pairs]
+            return made
+        with _told_of_lost_cluster():
+            submit = partial(self.client.submit, function, pure=False)
+            made.parts = [submit(part, *own) for part, own in pairs]
+        return made
+
     def each(self, function, *shared, beside=None):
         """Make ``function(block, *shared)`` on every block where it is, results in order.
 
@@ -334,17 +360,24 @@ class Blocks:
         One worker, if it has it still, although others may have copies: so that the sums of
         neighbours are beside each other.
         """
-        holders = self.client.who_has(self.parts)
+        homes = self.homes()
 
         def read(task):
             block, given = task
-            part = self.parts[block]
+            return self.parts[block], given, [homes[block]] if homes[block] else []
+
+        return read
+
+    def homes(self):
+        """The worker that each block is worked on by, None of one that nobody has."""
+        with _told_of_lost_cluster():
+            holders, homes = self.client.who_has(self.parts), []
+        for part in self.parts:
             held = list(holders.get(part.key, ()))
             if held and self._homes.get(part.key) not in held:
                 self._homes[part.key] = held[0]
-            return part, given, [self._homes[part.key]] if held else held
-
-        return read
+            homes.append(self._homes[part.key] if held else None)
+        return homes
 
 
 def _named(blocks):
@@ -365,11 +398,20 @@ def _step_on(part, shared, step, first, read, key, start):
     return step(chunk, shared, key)
 
 
-def _visit_on(part, shared, step, total, first, reads, key, starts):
-    """Make a step on the chunks of a block: their sum, and what is kept of each."""
-    pairs = zip(reads, starts, strict=True)
-    made = (_step_on(part, shared, step, first, read, key, start) for read, start in pairs)
-    return _visited(made, total)
+def _visit_on(part, shared, step, total, first, reads, key, starts, number=None):
+    """Make a step on the chunks of a block: their sum, and what is kept of each.
+
+    Under a number it is kept here as well.
+    """
+    if number is None:
+        pairs = zip(reads, starts, strict=True)
+        made = (_step_on(part, shared, step, first, read, key, start) for read, start in pairs)
+        return _visited(made, total)
+    chunks = [runs[0][0] for runs, *_ in reads]
+    own = part.starts(chunks, starts)
+    stats, kept = _visit_on(part.rows, shared, step, total, first, reads, key, own)
+    part.keep(chunks, number, kept)
+    return stats, kept
 
 
 def _visited(made, total):
@@ -425,6 +467,7 @@ class BlockCorpus(Corpus):
     def __init__(self, X, dtype, n_jobs=None, **options):
         super().__init__(X, dtype, n_jobs, **options)
         self.edges = X.edges if self.groups is None else np.searchsorted(self.groups, X.edges)
+        self._kept = None  # what workers keep for the next pass to start from
 
     @property
     def given(self):
@@ -465,28 +508,47 @@ class BlockCorpus(Corpus):
             tasks.append((block, (step, first, self._what(block, held), key, start)))
         yield from self.X.work(_step_on, tasks, globals_)
 
-    def visit(self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None):
-        if self.n_blocks == 1:  # summed as an array is
+    def visit(
+        self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None, keeps=False
+    ):
+        here, alone = self.X.client is None, self.n_blocks == 1
+        if alone and (here or not keeps):  # summed as an array is
             yield from super().visit(step, globals_, key, total=total, chunks=chunks, starts=starts)
             return
         chunks = self.plan() if chunks is None else chunks
         starts = [None] * len(chunks) if starts is None else starts
         held = {}
-        for runs, start in zip(chunks, starts, strict=True):
+        for n, runs in enumerate(chunks):
             [(block, own)] = runs_by_block(runs, self.edges).items()
-            held.setdefault(block, []).append((self._what(block, own), start))
+            held.setdefault((block, n if alone else 0), []).append((n, self._what(block, own)))
         join = partial(_join_visits, total)
-        if self.X.client is None:
+        if here:
             made = super().map(step, globals_, key, chunks=chunks, starts=starts)
             visits = (_visited(islice(made, len(own)), total) for own in held.values())
             yield in_tree(visits, partial(join, owned=True))
             return
-        tasks = []
-        for block, found in held.items():
-            reads, own = zip(*found, strict=True)
-            tasks.append((block, (step, total, int(self.edges[block]), reads, key, own)))
         is_batch = sum(stop - start for runs in chunks for start, stop in runs) < self.n_samples
-        yield self.X.total(_visit_on, tasks, globals_, join, often=is_batch, source=source)
+        visits = [(block, *zip(*found, strict=True)) for (block, _), found in held.items()]
+
+        def made(blocks, starts, number=None, first=0):
+            """Results of the visits from one on; what they keep stays there under a number."""
+            tasks = []
+            for block, own, reads in visits[first:]:
+                given = step, next if alone else total, int(self.edges[block]), reads, key
+                tasks.append((block, (*given, [starts[n] for n in own], number)))
+            if alone:
+                yield from blocks.work(_visit_on, tasks, globals_)
+            else:
+                options = {"often": is_batch, "source": source}
+                yield blocks.total(_visit_on, tasks, globals_, join, **options)
+
+        if not keeps:
+            yield from made(self.X, starts)
+            return
+        if self._kept is None:
+            self._kept = KeptStarts(self.X)
+        where = [block for block, own, _ in visits for _ in own]
+        yield from self._kept.visits(made, [runs[0][0] for runs in chunks], where, starts)
 
 
 def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):

@@ -255,7 +255,9 @@ class Corpus:
                         yield result
                         del result  # or it would be held beside the next
 
-    def visit(self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None):
+    def visit(
+        self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None, keeps=False
+    ):
         """Make a model's local step on chunks, some of whose statistics may come back summed.
 
         Parameters
@@ -275,6 +277,9 @@ class Corpus:
             Runs of each chunk; by default those of :meth:`plan`.
         starts : list, default=None
             For each chunk what it is to have as `start`.
+        keeps : bool, default=False
+            Whether what is kept will be the chunks' `starts` in a visit to come: a cluster has it
+            stay where the chunks are.
 
         Yields
         ------

@@ -11,15 +11,15 @@ with every sweep, so that they outlive any worker.
 
 from copy import copy
 from functools import reduce
-from itertools import count
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln
 
 from sklearn_sparsepost._models.documents import prior_gains
-from sklearn_sparsepost._run.blocks import derived, is_at_hand, joined
+from sklearn_sparsepost._run.blocks import is_at_hand, joined
 from sklearn_sparsepost._run.cluster import in_tree
+from sklearn_sparsepost._run.kept import STATES
 from sklearn_sparsepost._run.threads import threads_for
 from sklearn_sparsepost._sampling import lda
 from sklearn_sparsepost._sampling.process import ProcessDocuments
@@ -27,9 +27,6 @@ from sklearn_sparsepost._sampling.tokens import Tokens, check_sizes, type_of_top
 
 # Topics that one byte tells apart.
 BYTE_TOPICS = 1 << 8
-# Numbers of states, none of which two sweeps of this process have: one that was given up may end
-# after the next one has begun. 0 is before the first.
-STATES = count(1)
 
 
 class HeldTokens(Tokens):
@@ -77,7 +74,7 @@ class TokensInBlocks:
 
     def __init__(self, X, seed):
         self.seed = seed
-        self.blocks = derived(X, HeldTokens, [(seed + int(first),) for first in X.edges[:-1]])
+        self.blocks = X.derived(HeldTokens, [(seed + int(first),) for first in X.edges[:-1]])
         self.size = reduce(np.add, self.blocks.each(_sizes))
         check_sizes(self.size)
 
