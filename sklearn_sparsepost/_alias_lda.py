@@ -505,5 +505,4 @@ class AliasLDA(BaseSampledTopics):
             learn.append(pitman_yor.learn_concentration)
         if self._seats and isinstance(self.discount, str):
             learn.append(pitman_yor.learn_discount)
-        sweep = process.sweep if self._grows else lda.sweep
-        return partial(sweep, n_steps=self.n_mh_steps), learn
+        return partial(lda.sweep, n_steps=self.n_mh_steps), learn

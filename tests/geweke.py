@@ -4,6 +4,12 @@ import numpy as np
 import scipy.sparse as sp
 
 
+def move(state, n_steps=1, n_passes=1):
+    """What a sweep does, in place: long chains need no copy of each state."""
+    state.draw(n_steps)
+    state.n_passes += n_passes
+
+
 def replace_tokens(state, words, z, length):
     """Other words and topics, for documents of as many tokens each."""
     tokens = state.tokens

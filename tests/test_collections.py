@@ -1,9 +1,11 @@
 """Data in Dask arrays: the same bytes wherever the blocks are and whatever becomes of workers."""
 
+import gc
 import os
 import pickle
 import signal
 import threading
+import time
 from collections import deque
 from contextlib import nullcontext
 from functools import partial
@@ -33,9 +35,10 @@ from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._run import chunks as chunking
 from sklearn_sparsepost._run import cluster as cluster_module
+from sklearn_sparsepost._run import collections as collecting
+from sklearn_sparsepost._run import kept
 from sklearn_sparsepost._run.cluster import in_order
 from sklearn_sparsepost._run.collections import blocks_of, corpus_of
-from sklearn_sparsepost._run.kept import HeldRows, Known
 
 da = pytest.importorskip("dask.array", reason="needs the dask extra")
 distributed = pytest.importorskip("distributed", reason="needs the dask extra")
@@ -242,41 +245,87 @@ def _meeting(both, who, chunk, globals_, key):
     return chunk.n_rows, chunk.numbers[0]
 
 
-@pytest.mark.parametrize("cuts", [COUNT_CUTS, [0, 60]])
-def test_what_documents_start_from_stays_on_the_workers(cuts, threads_cluster, monkeypatch):
-    name, X = "LDA auto, warm", blocked(COUNTS, cuts)
-    want, given, starts = seen(clone(ESTIMATORS[name]).fit(X)), [], HeldRows.starts
+STARTING = [
+    ("LDA auto, warm", COUNT_CUTS),
+    ("LDA auto, warm", [0, 60]),
+    ("mixture memoized", POINT_CUTS),
+]
 
-    def noting(self, units, own):
+
+@pytest.mark.parametrize("name, cuts", STARTING)
+def test_what_chunks_start_from_stays_on_the_workers(name, cuts, threads_cluster, monkeypatch):
+    X = blocked(POINTS if name.startswith("mixture") else COUNTS, cuts)
+    want, given = seen(clone(ESTIMATORS[name]).fit(X)), []
+
+    def noting(block, units, own):
         given.extend(own)
-        return starts(self, units, own)
+        return kept.starts_of(block, units, own)
 
-    monkeypatch.setattr(HeldRows, "starts", noting)
+    monkeypatch.setattr(collecting, "starts_of", noting)
     with threads_cluster.as_current():
         estimator = clone(ESTIMATORS[name]).fit(X)
     assert seen(estimator) == want
     n_visits = len(given) // estimator.n_iter_  # of chunks, a pass
     assert given[:n_visits] == [None] * n_visits
     # But for a block that somebody else has got meanwhile nothing is sent again.
-    assert sum(isinstance(start, Known) for start in given[n_visits:]) > n_visits
+    assert sum(isinstance(start, kept.Known) for start in given[n_visits:]) >= n_visits
 
 
-@pytest.mark.parametrize("cuts", [COUNT_CUTS, [0, 60]])
-def test_what_workers_have_lost_of_starts_is_sent_again(cuts, threads_cluster, monkeypatch):
-    name, X = "LDA auto, warm", blocked(COUNTS, cuts)
-    want, lost = seen(clone(ESTIMATORS[name]).fit(X)), []
+@pytest.mark.parametrize("name, cuts", STARTING)
+def test_what_workers_have_lost_of_starts_is_sent_again(name, cuts, threads_cluster, monkeypatch):
+    X = blocked(POINTS if name.startswith("mixture") else COUNTS, cuts)
+    want, known, lost = seen(clone(ESTIMATORS[name]).fit(X)), kept._known, []
 
-    def forgetting(self, unit, number):
-        if len(lost) < 4 and not lost.append(unit):
-            self.kept.clear()
-        return known(self, unit, number)
+    def forgetting(held, unit, start):
+        if len(lost) < 2 and not lost.append(unit):
+            held.clear()
+        return known(held, unit, start)
 
-    known = HeldRows._known
-    monkeypatch.setattr(HeldRows, "_known", forgetting)
+    monkeypatch.setattr(kept, "_known", forgetting)
     with threads_cluster.as_current():
         there = clone(ESTIMATORS[name]).fit(X)
-    assert len(lost) == 4
+    assert len(lost) == 2
     assert seen(there) == want
+
+
+def test_starts_are_sent_where_they_are_lost_again_and_again(threads_cluster, monkeypatch):
+    name, tried = "LDA auto, warm", []
+    want = seen(clone(ESTIMATORS[name]).fit(data_of(name)))
+
+    def nothing(held, unit, start):
+        tried.append(unit)
+        raise kept.StartLost
+
+    monkeypatch.setattr(kept, "_known", nothing)
+    with threads_cluster.as_current():
+        there = clone(ESTIMATORS[name]).fit(data_of(name))
+    assert seen(there) == want
+    assert 0 < len(tried) <= 3 * kept.MOST_LOST  # of each visit's three blocks the first chunks
+
+
+def test_what_is_kept_of_a_block_goes_with_it(threads_cluster):
+    before = set(kept._KEPT)
+    with threads_cluster.as_current():
+        corpus = corpus_of(blocks_of(data_of("LDA"), lambda block: block.copy()), np.float64)
+        for _ in range(2):
+            [*_] = corpus.visit(_columns, None, total=_summed, keeps=True)
+        assert len(set(kept._KEPT) - before) == 3
+        del corpus
+        until(lambda: set(kept._KEPT) <= before)
+
+
+def _columns(chunk, globals_, key):
+    return chunk.n_rows, chunk.numbers
+
+
+def until(is_so):
+    """Wait for what a cluster does when it comes to it."""
+    for _ in range(600):
+        gc.collect()
+        if is_so():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never was")
 
 
 def test_weights_and_streams(process_cluster):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from geweke import move
 from reference import agrees
 from sklearn.base import clone
 from test_collections import blocked
@@ -13,7 +14,7 @@ from test_pitman_yor_exact import ALPHA, GAMMA, TWO_DOCUMENTS, enumerated, log_w
 from sklearn_sparsepost import AliasLDA
 from sklearn_sparsepost._kernels._stirling import draw_tables
 from sklearn_sparsepost._run.collections import blocks_of
-from sklearn_sparsepost._sampling import blocks, lda, pitman_yor, pitman_yor_blocks, process, tokens
+from sklearn_sparsepost._sampling import blocks, lda, pitman_yor, pitman_yor_blocks, tokens
 from sklearn_sparsepost._sampling.blocks import TokensInBlocks
 
 pytest.importorskip("dask.array", reason="needs the dask extra")
@@ -153,8 +154,7 @@ def test_one_block_has_the_posterior_of_topics_and_tables(sampler, discount):
         seen = np.zeros(len(states))
         for _ in range(600):
             for _ in range(4):
-                chain = lda.sweep(chain, n_steps=1)
-                chain.n_passes += 1
+                move(chain)
             tables = chain.counts.table_of_tables(2).toarray().T
             seen[number[*map(int, chain.z[0]), *map(int, tables.ravel())]] += 1
         assert agrees(seen, np.exp(joint - joint.max()))
@@ -195,7 +195,7 @@ def test_tables_stay_where_counts_are_made_anew(grows):
     else:
         chain, settings = chain_of(cut(), 4), {"alpha": np.full(4, 0.3)}
     for _ in range(3):
-        chain = (process if grows else lda).sweep(chain, n_steps=1)
+        chain = lda.sweep(chain, n_steps=1)
         chain.n_passes += 1
     settings.update(prior=chain.prior, sampler="auto", discount=0.6, concentration=5.0)
     before = check_seating(chain)
@@ -308,8 +308,7 @@ def test_words_have_as_many_tables_as_in_one_block():
         for seed in range(4):  # from one chain to another the ratio differs by 1.5 %
             chain = chain_of(cut(X, n_blocks), 10, seed=seed, discount=0.5, concentration=20.0)
             for _ in range(40):
-                chain = lda.sweep(chain, n_steps=1)
-                chain.n_passes += 1
+                move(chain)
                 if chain.n_passes > 20:
                     tables += chain.n_tables.sum()
                     pairs += len(chain.counts.to_tables())

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from geweke import have_one_mean, replace_tokens, replace_words, seat
+from geweke import have_one_mean, move, replace_tokens, replace_words, seat
 from reference import agrees
 from scipy.special import betaln, gammaln
 from scipy.stats import binom
@@ -39,9 +39,9 @@ def start(X, K, sampler="dense", *, b0=1.5, b1=0.8, beta=0.4, seed=0, pitman_yor
     return process.ProcessChain(tokens, z, seed, **options)
 
 
-def swept(state, n_steps=1, n_passes=1):
-    state = process.sweep(state, n_steps=n_steps)
-    state.n_passes += n_passes
+def swept(state):
+    state = lda.sweep(state, n_steps=1)
+    state.n_passes += 1
     return state
 
 
@@ -179,7 +179,7 @@ def test_frequencies_are_the_posterior(sampler, seed, b0, n_steps):
     # What follows a sweep is the same for all: one is watched for long, which shows small errors.
     for _ in range(1500 if sampler == "dense" else 400):
         for _ in range(10):  # states with all tokens in one topic last: the test wants independence
-            state = swept(state, n_steps)
+            move(state, n_steps)
         seen[number[tuple(state.z.tolist())]] += 1
     assert agrees(seen, posterior)
 
@@ -205,7 +205,7 @@ def test_frequencies_with_pitman_yor_topics(sampler, seed):
     seen = np.zeros(len(states))
     for _ in range(500):
         for _ in range(10):
-            state = swept(state)
+            move(state)
         seen[number[*state.z, *as_tables(state)[1].T.ravel()]] += 1
     assert agrees(seen, posterior)
 
@@ -250,7 +250,7 @@ def test_geweke(sampler, pitman_yor):
     options = {"b0": b0, "b1": b1, "pitman_yor": of_words if pitman_yor else None}
     state = start(np.full((n_documents, V), 2), K, sampler, **options)
     replace_tokens(state, words, z, length)
-    state = swept(state)  # builds tables of words, which stay: one that follows would disturb
+    move(state)  # builds tables of words, which stay: one that follows would disturb
     state.n_passes = 10_001
     chain = []
     for _ in range(4500):
@@ -259,7 +259,7 @@ def test_geweke(sampler, pitman_yor):
         replace_words(state, words)
         if pitman_yor:
             seat(state, tables)
-        state = swept(state, n_passes=2 if lda.builds_tables(state.n_passes + 1) else 1)
+        move(state, n_passes=2 if lda.builds_tables(state.n_passes + 1) else 1)
         process.learn_concentrations(state, of_documents=True, of_topics=True)
         if pitman_yor:
             learn_concentration(state)
@@ -313,7 +313,7 @@ def test_same_bytes_for_any_number_of_threads(corpus, blocks, monkeypatch, pitma
         state = start(corpus, 30, "auto", pitman_yor=pitman_yor)
         for _ in range(4):
             with threads.settled_threads(n_threads):
-                state = swept(state)
+                move(state)
             process.learn_concentrations(state, of_documents=True, of_topics=True)
         found.add(state.z.tobytes() + state.weights.tobytes())
     assert len(found) == 1
@@ -325,7 +325,7 @@ def test_slots_of_which_hardly_anything_is_left():
         state = start(np.array([[30, 2, 0], [1, 1, 9]]), 500, "auto", b0=b0, b1=b1)
         with np.errstate(all="raise", under="ignore"):
             for _ in range(3):
-                state = swept(state)
+                move(state)
         assert np.isfinite(state.alpha).all() and (state.alpha > 0).all()
         assert np.isfinite(state.log_likelihood())
     state = swept(start(np.array([[3, 2]]), 1))

@@ -23,12 +23,10 @@ def sparse(split):
 
 
 @pytest.fixture(scope="module")
-def third(split, sparse):
-    """Where there are many documents a third of them, on which fits are compared, and a fit."""
-    name, X, _ = split
-    if name == "nips":
-        return X, sparse
-    return X[::3], SparseLDA(**COMMON).fit(X[::3])
+def third(split):
+    """A third of the documents, on which fits are compared with each other, and a fit."""
+    X = split[1][::3]
+    return X, SparseLDA(**COMMON).fit(X)
 
 
 def test_sparse_is_as_good_as_dense(split, third, judge):

@@ -1,5 +1,7 @@
 """What is made of the blocks of a Dask array and stays where these are."""
 
+from copy import copy
+
 import numpy as np
 
 from sklearn_sparsepost._run.chunks import Grouping, codes_of, runs_of
@@ -9,6 +11,35 @@ from sklearn_sparsepost._run.collections import (
     _told_of_lost_cluster,
     is_collection,
 )
+
+
+def derived(X, function, given):
+    """Blocks made of others, held where these are; who loses one makes it anew.
+
+    Parameters
+    ----------
+    X : Blocks
+        The data.
+    function : callable
+        ``function(block, *given)``; pure and picklable.
+    given : list of tuple
+        For each block what it is given.
+
+    Returns
+    -------
+    blocks : Blocks
+        What it returned, of as many rows each.
+    """
+    made = copy(X)
+    if X.client is None:
+        made.parts = [function(part, *own) for part, own in zip(X.parts, given, strict=True)]
+        return made
+    with _told_of_lost_cluster():
+        made.parts = [
+            X.client.submit(function, part, *own, pure=False)
+            for part, own in zip(X.parts, given, strict=True)
+        ]
+    return made
 
 
 def is_at_hand(X, client):
@@ -81,7 +112,7 @@ def group_blocks(X, groups):
         groups = np.concatenate(_brought(groups))
     grouping, orders = _group_runs(groups, X.edges)
     if grouping.rows is not None:
-        X = X.derived(_in_order, [(order,) for order in orders])
+        X = derived(X, _in_order, [(order,) for order in orders])
     return X, grouping
 
 

@@ -42,7 +42,7 @@ def in_order(client, function, tasks, shared, read, ahead=None):
         What all are given: sent once to each worker.
     read : callable
         ``read(task)`` returns the task's `part`, a value or a future, what it is given beside it,
-        a tuple, and the workers that hold the part, if any; called when the task is sent.
+        a tuple, and the worker where it is best made, or None; called when the task is sent.
     ahead : int, default=None
         How many tasks may be sent whose results were not yielded; all by default.
 
@@ -103,8 +103,8 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
     )
 
     def read_together(run):
-        parts, given, holders = zip(*map(read, tasks[run]), strict=True)
-        return list(parts), (given,), holders[0]
+        parts, given, places = zip(*map(read, tasks[run]), strict=True)
+        return list(parts), (given,), places[0]
 
     def placed():
         given = client, together, runs, shared, read_together, editions, source
@@ -224,24 +224,23 @@ def _submitted(client, function, tasks, shared, read, editions=None, source=None
     else:
         at_hand = editions.futures(shared, source)
     for task in tasks:
-        part, given, holders = read(task)
-        where, own = {}, at_hand
-        if holders:
-            where = _best_on(holders)
-            if editions is not None:
-                own = editions.futures_at(holders[0])
+        part, given, place = read(task)
+        where, own = best_on(place), at_hand
+        if place is not None and editions is not None:
+            own = editions.futures_at(place)
         yield _submit(client, _on_worker, function, part, own, given, **where), where
 
 
-def _best_on(workers):
-    return {"workers": workers, "allow_other_workers": True}
+def best_on(place):
+    """Say of a task that is sent on which worker it is best made, if on any."""
+    return {} if place is None else {"workers": [place], "allow_other_workers": True}
 
 
 def editions_on(client):
     """What a cluster is sent of a value that changes: see :class:`Editions`."""
 
     def send_on(future, worker):
-        return _submit(client, _itself, future, **_best_on([worker]))
+        return _submit(client, _itself, future, **best_on(worker))
 
     return Editions(lambda value: sent_to_workers(client, value), send_on)
 

@@ -9,7 +9,6 @@ are held in this process, under the same plan.
 import sys
 from collections import deque
 from contextlib import contextmanager
-from copy import copy
 from functools import partial
 from itertools import islice
 from operator import getitem
@@ -19,9 +18,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
-from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree, runs_on_workers
+from sklearn_sparsepost._run.cluster import (
+    editions_on,
+    in_one,
+    in_order,
+    in_tree,
+    runs_on_workers,
+)
 from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
-from sklearn_sparsepost._run.kept import KeptStarts
+from sklearn_sparsepost._run.kept import KeptStarts, keep, starts_of
 
 # What Dask raises if a cluster, or what only it has held, is gone.
 CLUSTER_LOST = {
@@ -245,30 +250,6 @@ class Blocks:
             notes = self.client.gather(self.client.map(_note, parts, pure=False))
         return Blocks(parts, notes, self.client, self.given)
 
-    def derived(self, function, given):
-        """Blocks made of these, held where they are; who loses one makes it anew.
-
-        Parameters
-        ----------
-        function : callable
-            ``function(block, *given)``; pure and picklable.
-        given : list of tuple
-            For each block what it is given.
-
-        Returns
-        -------
-        blocks : Blocks
-            What it returned, of as many rows each.
-        """
-        made, pairs = copy(self), list(zip(self.parts, given, strict=True))
-        if self.client is None:
-            made.parts = [function(part, *own) for part, own in pairs]
-            return made
-        with _told_of_lost_cluster():
-            submit = partial(self.client.submit, function, pure=False)
-            made.parts = [submit(part, *own) for part, own in pairs]
-        return made
-
     def each(self, function, *shared, beside=None):
         """Make ``function(block, *shared)`` on every block where it is, results in order.
 
@@ -349,7 +330,7 @@ class Blocks:
 
     def _runs(self, readings):
         """Tasks that a worker takes together."""
-        places = [held[0] if held else None for _, _, held in readings]
+        places = [home for _, _, home in readings]
         if not self._n_threads.keys() >= set(places) - {None}:
             self._n_threads = self.client.nthreads()
         return runs_on_workers(places, self._n_threads)
@@ -364,7 +345,7 @@ class Blocks:
 
         def read(task):
             block, given = task
-            return self.parts[block], given, [homes[block]] if homes[block] else []
+            return self.parts[block], given, homes[block]
 
         return read
 
@@ -401,17 +382,13 @@ def _step_on(part, shared, step, first, read, key, start):
 def _visit_on(part, shared, step, total, first, reads, key, starts, number=None):
     """Make a step on the chunks of a block: their sum, and what is kept of each.
 
-    Under a number it is kept here as well.
+    Under a number that is kept here as well, and it is told where.
     """
-    if number is None:
-        pairs = zip(reads, starts, strict=True)
-        made = (_step_on(part, shared, step, first, read, key, start) for read, start in pairs)
-        return _visited(made, total)
     chunks = [runs[0][0] for runs, *_ in reads]
-    own = part.starts(chunks, starts)
-    stats, kept = _visit_on(part.rows, shared, step, total, first, reads, key, own)
-    part.keep(chunks, number, kept)
-    return stats, kept
+    pairs = zip(reads, starts_of(part, chunks, starts), strict=True)
+    made = (_step_on(part, shared, step, first, read, key, start) for read, start in pairs)
+    stats, kept = _visited(made, total)
+    return stats, kept if number is None else keep(part, chunks, number, kept)
 
 
 def _visited(made, total):
@@ -467,7 +444,7 @@ class BlockCorpus(Corpus):
     def __init__(self, X, dtype, n_jobs=None, **options):
         super().__init__(X, dtype, n_jobs, **options)
         self.edges = X.edges if self.groups is None else np.searchsorted(self.groups, X.edges)
-        self._kept = None  # what workers keep for the next pass to start from
+        self._kept = KeptStarts()
 
     @property
     def given(self):
@@ -530,24 +507,23 @@ class BlockCorpus(Corpus):
         is_batch = sum(stop - start for runs in chunks for start, stop in runs) < self.n_samples
         visits = [(block, *zip(*found, strict=True)) for (block, _), found in held.items()]
 
-        def made(blocks, starts, number=None, first=0):
+        def made(starts, number=None, first=0):
             """Results of the visits from one on; what they keep stays there under a number."""
             tasks = []
             for block, own, reads in visits[first:]:
                 given = step, next if alone else total, int(self.edges[block]), reads, key
                 tasks.append((block, (*given, [starts[n] for n in own], number)))
             if alone:
-                yield from blocks.work(_visit_on, tasks, globals_)
+                yield from self.X.work(_visit_on, tasks, globals_)
             else:
                 options = {"often": is_batch, "source": source}
-                yield blocks.total(_visit_on, tasks, globals_, join, **options)
+                yield self.X.total(_visit_on, tasks, globals_, join, **options)
 
         if not keeps:
-            yield from made(self.X, starts)
+            yield from made(starts)
             return
-        if self._kept is None:
-            self._kept = KeptStarts(self.X)
-        where = [block for block, own, _ in visits for _ in own]
+        homes = self.X.homes()
+        where = [homes[block] for block, own, _ in visits for _ in own]
         yield from self._kept.visits(made, [runs[0][0] for runs in chunks], where, starts)
 
 

@@ -4,16 +4,23 @@ It comes to the client as well, once a pass, so that no worker's death loses any
 back is what the worker that has the block knows already.
 """
 
+import weakref
 from itertools import count
 from typing import NamedTuple
 
 # Numbers of states, none of which two visits or sweeps of this process have: one that was given up
 # may end after the next one has begun. 0 is before the first.
 STATES = count(1)
+# What was last kept of blocks of this process, by their ids: for each chunk, by its first unit, the
+# number of the visit that has kept it, and what. It goes with the block.
+_KEPT = {}
+# Visits of a fit that find a start to be lost before all are sent: work has been moved, then, to
+# workers who had nothing to do, and will be.
+MOST_LOST = 3
 
 
 class Known(NamedTuple):
-    """A start that is where its chunk is."""
+    """A start that is where its chunk is, by the number of the visit that has kept it."""
 
     number: int
 
@@ -22,76 +29,66 @@ class StartLost(Exception):
     """A worker does not have what it is said to know."""
 
 
-class HeldRows:
-    """A block where it is, and what was last kept of its chunks.
+class _Found(NamedTuple):
+    """What was kept of a chunk, and by which worker."""
 
-    Tasks write `kept`, and whoever made the block anew has nothing there: so who says that a start
-    is known says of which visit.
+    value: object
+    place: str
 
-    Parameters
-    ----------
-    rows : ndarray or csr_matrix
-        The block.
 
-    Attributes
-    ----------
-    kept : dict of int to (int, object)
-        For each chunk, by the number of its first unit, the visit's number and what was kept.
-    """
+# ---------------------------------------------------------------------- what workers do
 
-    def __init__(self, rows):
-        self.rows = rows
-        self.kept = {}
 
-    def starts(self, units, given):
-        """What chunks start from, who are given it, or the number of the visit that kept it."""
-        return [
-            self._known(unit, start.number) if isinstance(start, Known) else start
-            for unit, start in zip(units, given, strict=True)
-        ]
+def starts_of(block, units, given):
+    """What chunks of a block start from, who are given it, or are said to know it."""
+    held = _KEPT.get(id(block), {})
+    return [
+        _known(held, unit, start) if isinstance(start, Known) else start
+        for unit, start in zip(units, given, strict=True)
+    ]
 
-    def _known(self, unit, number):
-        kept_in, start = self.kept.get(unit, (0, None))
-        if kept_in != number:
-            raise StartLost(f"of the chunk of unit {unit}")
-        return start
 
-    def keep(self, units, number, found):
-        """Keep what a visit has found of chunks."""
-        self.kept.update((unit, (number, own)) for unit, own in zip(units, found, strict=True))
+def _known(held, unit, known):
+    number, start = held.get(unit, (0, None))
+    if number != known.number:
+        raise StartLost(f"of the chunk of unit {unit}")
+    return start
+
+
+def keep(block, units, number, found):
+    """Keep what a visit has found of chunks of a block; returned with where that is."""
+    from distributed import get_worker
+
+    if id(block) not in _KEPT:
+        weakref.finalize(block, _KEPT.pop, id(block), None).atexit = False
+    held = _KEPT.setdefault(id(block), {})
+    held.update((unit, (number, own)) for unit, own in zip(units, found, strict=True))
+    place = get_worker().address
+    return [_Found(own, place) for own in found]
+
+
+# ---------------------------------------------------------------------- what the client does
 
 
 class KeptStarts:
-    """What the client knows of starts that workers keep.
+    """What the client knows of starts that workers keep."""
 
-    Parameters
-    ----------
-    X : Blocks
-        The data.
-
-    Attributes
-    ----------
-    blocks : Blocks
-        Of :class:`HeldRows`.
-    """
-
-    def __init__(self, X):
-        self.blocks = X.derived(HeldRows, [()] * len(X.parts))
-        self.blocks.each(bool)  # so that it is known where they are
-        self._last = {}  # by a chunk's first unit what it kept, on which worker, in which visit
+    def __init__(self):
+        self._last = {}  # by a chunk's first unit what was found, and in which visit
+        self._n_lost = 0
 
     def visits(self, made, units, where, starts):
-        """Make visits whose chunks start from what was kept, and keep what they find.
+        """Make visits whose chunks start from what was kept, and have kept what they find.
 
         Parameters
         ----------
         made : callable
-            ``made(blocks, starts, number, first)`` yields statistics and what is kept of chunks, of
-            all, or from the first that is wanted on.
+            ``made(starts, number, first)`` yields statistics and what is kept of chunks, of all, or
+            from the first that is wanted on.
         units : list of int
             The first unit of each chunk.
-        where : list of int
-            Its block.
+        where : list of str
+            On which worker its block is; None if nobody has it.
         starts : list
             What each starts from, as it came from the visit before; None of one that was not.
 
@@ -102,20 +99,24 @@ class KeptStarts:
         kept : list
             What is kept of each of these.
         """
-        number, homes, done = next(STATES), self.blocks.homes(), 0
-        known = []
-        for unit, block, start in zip(units, where, starts, strict=True):
-            last, home, last_number = self._last.get(unit, (None, None, 0))
-            is_there = start is not None and start is last and home and homes[block] == home
-            known.append(Known(last_number) if is_there else start)
-        for given in (known, starts):  # all that there is, should a worker have died meanwhile
+        number, done, given = next(STATES), 0, starts
+        if self._n_lost < MOST_LOST:
+            given = [self._or_known(*chunk) for chunk in zip(units, where, starts, strict=True)]
+        while True:
             try:
-                for stats, kept in made(self.blocks, given, number, done):
-                    for n, own in enumerate(kept, done):
-                        self._last[units[n]] = own, homes[where[n]], number
+                for stats, kept in made(given, number, done):
+                    own = zip(units[done:], kept, strict=False)
+                    self._last.update((unit, (found, number)) for unit, found in own)
                     done += len(kept)
-                    yield stats, kept
+                    yield stats, [found.value for found in kept]
                     del stats, kept  # or they would be held beside the next
                 return
             except StartLost:
-                continue
+                self._n_lost += 1
+                given = starts
+
+    def _or_known(self, unit, place, start):
+        """A start, or that the worker who is to have it has kept it."""
+        found, number = self._last.get(unit, (_Found(None, None), 0))
+        is_there = start is not None and start is found.value and place == found.place
+        return Known(number) if is_there else start

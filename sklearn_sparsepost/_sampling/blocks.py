@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from sklearn_sparsepost._models.documents import prior_gains
-from sklearn_sparsepost._run.blocks import is_at_hand, joined
+from sklearn_sparsepost._run.blocks import derived, is_at_hand, joined
 from sklearn_sparsepost._run.cluster import in_tree
 from sklearn_sparsepost._run.kept import STATES
 from sklearn_sparsepost._run.threads import threads_for
@@ -74,7 +74,7 @@ class TokensInBlocks:
 
     def __init__(self, X, seed):
         self.seed = seed
-        self.blocks = X.derived(HeldTokens, [(seed + int(first),) for first in X.edges[:-1]])
+        self.blocks = derived(X, HeldTokens, [(seed + int(first),) for first in X.edges[:-1]])
         self.size = reduce(np.add, self.blocks.each(_sizes))
         check_sizes(self.size)
 

@@ -192,8 +192,12 @@ class LDAChain(WordsChain):
         """The cases of all documents, as :func:`document_cases` has them."""
         return document_cases(self.tokens, self.z, self.n_components)
 
+    def draw(self, n_steps):
+        """Draw all that a sweep draws, in place; see :func:`sweep`."""
+        self.draw_topics(n_steps)
+
     def draw_topics(self, n_steps):
-        """Draw the topic of every token once, in place; see :func:`sweep`."""
+        """Draw the topic of every token once, in place."""
         tokens = self.tokens
         self.counts.sweep(
             tokens.word,
@@ -303,7 +307,7 @@ def builds_tables(n_passes):
 
 
 def sweep(chain, *, n_steps):
-    """Draw the topic of every token once, and return the chain then.
+    """Draw the topic of every token once, what hangs on it, and return the chain then.
 
     Parameters
     ----------
@@ -318,7 +322,7 @@ def sweep(chain, *, n_steps):
         Where it stands then, the pass not counted yet.
     """
     chain = chain.next()
-    chain.draw_topics(n_steps)
+    chain.draw(n_steps)
     return chain
 
 

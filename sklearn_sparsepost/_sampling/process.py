@@ -83,6 +83,13 @@ class ProcessDocuments:
 
     # ------------------------------------------------------------------ weights
 
+    def draw(self, n_steps):
+        """Draw the topic of every token once, then tables and weights given them, in place."""
+        super().draw(n_steps)
+        rng = keyed_generator(self.seed, SEATING + self.n_passes + 1, WEIGHTS)
+        self.draw_tables(rng)
+        self.draw_weights(rng)
+
     def used(self):
         """The slots that have tokens, the largest first."""
         return np.argsort(-self.n_topic, kind="stable")[: np.count_nonzero(self.n_topic)]
@@ -99,8 +106,8 @@ class ProcessDocuments:
         """Draw the weights given the tables and the order, then the order given the weights."""
         tables = self.tables[self.order]
         rest = tables[::-1].cumsum()[::-1] - tables
-        breaks = np.append(rng.beta(1 + tables[:-1], self.topic_concentration + rest[:-1]), 1)
-        breaks[:-1] = np.clip(breaks[:-1], LEAST_BREAK, MOST_BREAK)
+        drawn = rng.beta(1 + tables[:-1], self.topic_concentration + rest[:-1])
+        breaks = np.concatenate([_kept_inside(drawn), [1.0]])
         left = np.concatenate([[1.0], np.cumprod(1 - breaks[:-1])])
         self.weights = np.empty(len(breaks))
         self.weights[self.order] = breaks * left
@@ -193,45 +200,28 @@ def exchanged(order, breaks, concentration, rng):
     order : ndarray of shape (n_components,)
         The new order.
     """
-    order, breaks, last = order.copy(), breaks.copy(), len(order) - 2
+    order, breaks, n_pairs = order.copy(), breaks.copy(), len(order) - 1
     for parity in range(EXCHANGES):
-        k = np.arange(parity % 2, len(order) - 1, 2)
-        first, second = breaks[k], (1 - breaks[k]) * breaks[k + 1]
-        second = np.clip(second, LEAST_BREAK, MOST_BREAK)
+        k = np.arange(parity % 2, n_pairs, 2)
+        first = breaks[k]
+        second = _kept_inside((1 - first) * breaks[k + 1])
         # The density of weights is 1 over all that is left before each, times the last one to the
         # power of b_0 - 1.
         ratio = np.log1p(-first) - np.log1p(-second)
-        ends = k == last
-        ratio[ends] = (concentration - 1) * (np.log(first[ends]) - np.log(second[ends]))
+        if len(k) and k[-1] == n_pairs - 1:
+            ratio[-1] = (concentration - 1) * (np.log(first[-1]) - np.log(second[-1]))
         taken = np.log1p(-rng.random(len(k))) < ratio
         k, first, second = k[taken], first[taken], second[taken]
         order[k], order[k + 1] = order[k + 1], order[k]
         breaks[k] = second
-        breaks[k + 1] = np.clip(first / (1 - second), LEAST_BREAK, MOST_BREAK)
+        breaks[k + 1] = _kept_inside(first / (1 - second))
         breaks[-1] = 1
     return order
 
 
-def sweep(chain, *, n_steps):
-    """Draw the topic of every token once, then tables and weights given them.
-
-    Parameters
-    ----------
-    chain : ProcessChain or ProcessPitmanYorChain
-        Where the chain stands; it stays true.
-    n_steps : int
-        Metropolis-Hastings steps a token, where there are any.
-
-    Returns
-    -------
-    chain : ProcessChain or ProcessPitmanYorChain
-        Where it stands then, the pass not counted yet.
-    """
-    chain = lda.sweep(chain, n_steps=n_steps)
-    rng = keyed_generator(chain.seed, SEATING + chain.n_passes + 1, WEIGHTS)
-    chain.draw_tables(rng)
-    chain.draw_weights(rng)
-    return chain
+def _kept_inside(breaks):
+    """Breaks that are neither nothing nor all: numpy's clip takes several times as long."""
+    return np.minimum(np.maximum(breaks, LEAST_BREAK), MOST_BREAK)
 
 
 def learn_concentrations(chain, *, of_documents, of_topics):
