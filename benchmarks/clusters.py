@@ -39,6 +39,19 @@ class _Ends:
             self.times.append(perf_counter())
 
 
+class _Anew(_Ends):
+    """As each pass begins something is called, and then noted when that is."""
+
+    def __init__(self, begin):
+        super().__init__()
+        self.begin = begin
+
+    def on_fit_task_begin(self, estimator, context):
+        if context.task_name == "pass":
+            self.begin()
+            self.began = perf_counter()
+
+
 def _counted(sent):
     """Have blocks count the bytes of what goes to each worker, and of what comes back from all."""
     from sklearn_sparsepost._run import cluster, collections
@@ -92,6 +105,12 @@ def _watch_results():
         return text, buffers
 
     shipping.packed = counting
+
+
+def _forget_results():
+    from sklearn_sparsepost._run import shipping
+
+    shipping.sent.clear()
 
 
 def _results():
@@ -184,29 +203,63 @@ def cluster(
 
 
 def _bytes_of(model, X_there, X, client):
-    """Bytes of one pass after the first, what statistics are kept, and seconds of the pieces."""
+    """Bytes of one pass after the first two, what statistics are kept, and seconds of pieces."""
     model.set_callbacks().set_params(warm_start=True, max_iter=1).fit(X_there)
     names = "to each worker", "globals", "back", "sum", "tasks", "with tasks"
     sent = dict.fromkeys(names, 0)
     held = _counted(sent)
     client.run(_watch_results)
-    ends = _Ends()
-    model.set_callbacks(ends).fit(X_there)
+
+    def begin():
+        sent.update(dict.fromkeys(names, 0))
+        held["waited"] = 0.0
+        client.run(_forget_results)
+
+    # A fit's first pass is sent what later ones find on the workers.
+    ends = _Anew(begin)
+    model.set_params(max_iter=2).set_callbacks(ends).fit(X_there)
     sums = [pair for pairs in client.run(_results).values() for pair in pairs]
     # What pickles say beside what is packed is told of those that come back alone.
     sent["between workers"] = max(sum(size for _, size in sums) - sent["back"], 0)
     memo = model._fit_state.memo or [model._fit_state.stats.compact()]
     stored = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    sent, held = dict(sent), dict(held)  # as they are before another pass
+    after = model.set_params(max_iter=1).set_callbacks().fit(X_there)._fit_state.memo
     return {
         "bytes": sent,
         "sums": sorted(sums),
+        "numbers kept": None if after is None else _as_before(memo, after),
         "kept": sum(len(pickle.dumps(part, 5)) for part in memo),
         "data": sum(part.nbytes for part in stored),
         "dense": sum(array.nbytes for array in model._fit_state.stats.arrays.values()),
         "tokens": float(X.sum()) if sp.issparse(X) else len(X),
         "memory": list(client.run(peers.peak_bytes).values()),
-        "pieces": {"client": float(np.diff(ends.times)[-1] - held["waited"]), **_pieces(held)},
+        "pieces": {"client": ends.times[-1] - ends.began - held["waited"], **_pieces(held)},
     }
+
+
+def _as_before(before, after):
+    """How many numbers batches' sums have, how many are as a pass before, and how many are gone."""
+    found = dict.fromkeys(("all", "as before", "gone"), 0)
+    for old, new in zip(before, after, strict=True):
+        for name in new.arrays:
+            (places, values), (old_places, old_values) = map(_numbers, (new[name], old[name]))
+            *_, here, there = np.intersect1d(
+                places, old_places, assume_unique=True, return_indices=True
+            )
+            found["all"] += len(places)
+            found["as before"] += int((values[here] == old_values[there]).sum())
+            found["gone"] += len(old_places) - len(there)
+    return found
+
+
+def _numbers(sums):
+    """Places and values of the numbers of a table that are not zero."""
+    if hasattr(sums, "row_ptr"):
+        rows = np.repeat(sums.rows.astype(np.int64), np.diff(sums.row_ptr))
+        return rows * sums.shape[1] + sums.columns, sums.values
+    places = np.flatnonzero(sums)
+    return places, sums.ravel()[places]
 
 
 def _pieces(held):

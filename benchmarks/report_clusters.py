@@ -166,8 +166,9 @@ def _bytes(fits, table):
             row += [sent["globals"], kept, held, max(run["memory"])]
             rows.append([name, *(f"{value / 1e6:,.0f}" for value in row), f"{ratio:.2f}"])
     note = (
-        "Megabytes of the second pass, a worker of two: what it is sent, globals, their changes, "
-        "rows of chunks and what they start from, what workers send to each "
+        "Megabytes of the third pass (of batch learning of the second, in which workers were sent "
+        "what chunks start from as well), a worker of two: what it is sent, globals, their changes "
+        "and which rows chunks have, what workers send to each "
         "other and what comes back, all packed; beside the globals, sent once and not packed, its "
         "share of the statistics that are kept, its blocks, and the most memory that it ever had. "
         "The ratio is of all that travels to globals and statistics once."
