@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import numpy as np
@@ -196,6 +196,17 @@ def test_a_batch_is_one_task_of_each_worker(process_cluster, monkeypatch):
         assert sorted(places) == sorted(n_tasks * [[place] for place in workers])
 
 
+@contextmanager
+def nobody_steals(client):
+    """Work stays where it is sent, whoever has nothing to do."""
+    stealing = client.cluster.scheduler.extensions["stealing"]
+    client.sync(stealing.stop)
+    try:
+        yield
+    finally:
+        client.sync(stealing.start)
+
+
 @pytest.mark.parametrize("name", ["LDA memoized", "mixture memoized"])
 def test_sums_of_four_blocks_of_a_worker_are_summed_again(name, process_cluster, monkeypatch):
     X = POINTS if name.startswith("mixture") else COUNTS
@@ -214,7 +225,7 @@ def test_sums_of_four_blocks_of_a_worker_are_summed_again(name, process_cluster,
         return submit(client, function, *given, **place)
 
     monkeypatch.setattr(cluster_module, "_submit", noting)
-    with process_cluster.as_current():
+    with process_cluster.as_current(), nobody_steals(process_cluster):
         there = clone(ESTIMATORS[name]).fit(da.concatenate(blocks))
     assert max(sizes) > cluster_module.AT_ONCE
     assert seen(there) == want
@@ -306,12 +317,14 @@ def test_starts_are_sent_where_they_are_lost_again_and_again(threads_cluster, mo
 def test_what_is_kept_of_a_block_goes_with_it(threads_cluster):
     before = set(kept._KEPT)
     with threads_cluster.as_current():
-        corpus = corpus_of(blocks_of(data_of("LDA"), lambda block: block.copy()), np.float64)
+        X = data_of("LDA").persist()  # as it is for later fits as well
+        corpus = corpus_of(blocks_of(X, lambda block: block), np.float64)
         for _ in range(2):
             [*_] = corpus.visit(_columns, None, total=_summed, keeps=True)
         assert len(set(kept._KEPT) - before) == 3
         del corpus
         until(lambda: set(kept._KEPT) <= before)
+    assert X.npartitions == 3
 
 
 def _columns(chunk, globals_, key):

@@ -225,13 +225,13 @@ def _submitted(client, function, tasks, shared, read, editions=None, source=None
         at_hand = editions.futures(shared, source)
     for task in tasks:
         part, given, place = read(task)
-        where, own = best_on(place), at_hand
+        where, own = _best_on(place), at_hand
         if place is not None and editions is not None:
             own = editions.futures_at(place)
         yield _submit(client, _on_worker, function, part, own, given, **where), where
 
 
-def best_on(place):
+def _best_on(place):
     """Say of a task that is sent on which worker it is best made, if on any."""
     return {} if place is None else {"workers": [place], "allow_other_workers": True}
 
@@ -240,7 +240,7 @@ def editions_on(client):
     """What a cluster is sent of a value that changes: see :class:`Editions`."""
 
     def send_on(future, worker):
-        return _submit(client, _itself, future, **best_on(worker))
+        return _submit(client, _itself, future, **_best_on(worker))
 
     return Editions(lambda value: sent_to_workers(client, value), send_on)
 

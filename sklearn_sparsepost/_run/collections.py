@@ -9,6 +9,7 @@ are held in this process, under the same plan.
 import sys
 from collections import deque
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from itertools import islice
 from operator import getitem
@@ -18,13 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
-from sklearn_sparsepost._run.cluster import (
-    editions_on,
-    in_one,
-    in_order,
-    in_tree,
-    runs_on_workers,
-)
+from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree, runs_on_workers
 from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
 from sklearn_sparsepost._run.kept import KeptStarts, keep, starts_of
 
@@ -145,11 +140,17 @@ class _Refused(NamedTuple):
 
 
 def _checked(block, check):
-    """A block as it is held, or what is wrong."""
+    """A block as it is held, an object of its own, since things are kept for it, or what is wrong.
+
+    Its memory may be that of the block.
+    """
     try:
-        return check(block)
+        held = check(block)
     except ValueError as error:
         return _Refused(block.shape[0], str(error))
+    if held is not block:
+        return held
+    return copy(held) if sp.issparse(held) else held.view()
 
 
 def _trial(block, check):
