@@ -5,6 +5,7 @@ back is what the worker that has the block knows already.
 """
 
 import weakref
+from copy import copy
 from itertools import count
 from typing import NamedTuple
 
@@ -56,13 +57,16 @@ def _known(held, unit, known):
 
 
 def keep(block, units, number, found):
-    """Keep what a visit has found of chunks of a block; returned with where that is."""
+    """Keep what a visit has found of chunks of a block; returned with where that is.
+
+    Of each a copy, which is what comes of it if it travels: so who is sent it starts alike.
+    """
     from distributed import get_worker
 
     if id(block) not in _KEPT:
         weakref.finalize(block, _KEPT.pop, id(block), None).atexit = False
     held = _KEPT.setdefault(id(block), {})
-    held.update((unit, (number, own)) for unit, own in zip(units, found, strict=True))
+    held.update((unit, (number, copy(own))) for unit, own in zip(units, found, strict=True))
     place = get_worker().address
     return [_Found(own, place) for own in found]
 
