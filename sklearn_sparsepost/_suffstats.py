@@ -10,7 +10,7 @@ from sklearn_sparsepost import _tables as tables
 from sklearn_sparsepost._run.memory import recycled_zeros
 from sklearn_sparsepost._tables import SPARSE, RowTable, SparseTable
 
-# Of how many of the last changes it is noted what was added: a batch's old statistics and new.
+# Of how many of the last changes it is noted what they are: a first batch's, and its start's.
 N_NOTED = 2
 
 
@@ -64,6 +64,19 @@ def _sum_of_halves(parts):
 exact_sum = partial(sum_of_chunks, exact=True)
 
 
+def _add_each(own, parts, anew):
+    """Add multiples of arrays to one, in place, or replace it by their sum."""
+    if anew:
+        own.fill(0)
+    for array, factor in parts:
+        if isinstance(array, SparseTable):
+            array.add_to(own, factor)
+        elif factor == -1:
+            own -= array
+        else:
+            own += array if factor == 1 else factor * array
+
+
 def _zeros(kinds, axes, scalars):
     """Statistics of no data, given what makes each array."""
     return SuffStats({name: make() for name, make in kinds.items()}, axes, dict(scalars))
@@ -94,7 +107,7 @@ class SuffStats:
         self.tracked = tracked
         self.factor = 1.0
         self.version = 0  # how often these have been changed in place
-        self._added = None  # the last versions and what was added then, once somebody has asked
+        self._told = None  # the last versions and what changed then, once somebody has asked
         self.undo = None  # of lent tables: what rows were before they were added to
 
     def __getitem__(self, name):
@@ -191,36 +204,78 @@ class SuffStats:
         self : SuffStats
             These statistics.
         """
+        return self.add_in_turn((other, factor))
+
+    def add_in_turn(self, *changes, anew=False):
+        """Add multiples of other statistics, one after another, in place.
+
+        Tables are gone over once, whatever is added: that costs what they hold.
+
+        Parameters
+        ----------
+        *changes : (SuffStats, float)
+            What to add, of the same names, tables may be sparse there, and what to multiply it by.
+        anew : bool, default=False
+            Whether that replaces what these statistics are.
+
+        Returns
+        -------
+        self : SuffStats
+            These statistics.
+        """
+        if anew:
+            self._begin_anew()
         self.version += 1
-        if self._added is not None:
-            added = {n: [part] for n, part in other.arrays.items() if isinstance(part, SparseTable)}
-            self._added.append((self.version, added))
-        factor = factor * other.factor / self.factor
-        for name, array in other.arrays.items():
-            own = self.arrays[name]
+        changes = [(other, factor * other.factor / self.factor) for other, factor in changes]
+        told, tells = {}, self._told is not None
+        for name, own in self.arrays.items():
+            parts = [(o.arrays[name], factor) for o, factor in changes if name in o.arrays]
             if isinstance(own, RowTable):
-                self.arrays[name] = own.plus(array, factor, own.least / self.factor)
-            elif isinstance(array, SparseTable):
-                if self.undo is not None:
-                    self.undo.append((own, array.rows, own[array.rows]))
-                array.add_to(own, factor)
+                self.arrays[name] = tables.grown(own, parts, own.least / self.factor)
             elif self.undo is not None:
-                self.arrays[name] = own + factor * array
-            elif factor == -1:
-                own -= array
+                self.arrays[name] = self._added_undoably(own, parts)
+            elif parts and all(isinstance(part, SparseTable) for part, _ in parts):
+                found = tables.add_in_turn(own, parts, anew=anew, tells=tells)
+                if found is not None:
+                    told[name] = found
             else:
-                own += array if factor == 1 else factor * array
-        for name, value in other.scalars.items():
-            self.scalars[name] += factor * value
-        if other.tracked is not None:
-            if self.tracked is None:
-                self.tracked = other.tracked
-            else:
-                self.tracked.add(other.tracked)
+                _add_each(own, parts, anew)
+        if tells:
+            self._told.append((self.version, told))
+        for other, factor in changes:
+            for name, value in other.scalars.items():
+                self.scalars[name] += factor * value
+            if other.tracked is not None:
+                if self.tracked is None:
+                    self.tracked = other.tracked
+                else:
+                    self.tracked.add(other.tracked)
         return self
 
-    def added_since(self, version, array):
-        """What was added to a dense table since a version, if nothing else was done to it.
+    def _begin_anew(self):
+        """Let go what is not replaced as tables are."""
+        if self.undo is not None:
+            self.clear()
+        for name, array in self.arrays.items():
+            if isinstance(array, RowTable):
+                self.arrays[name] = array.emptied()
+        for name in self.scalars:
+            self.scalars[name] = 0.0
+        self.factor = 1.0
+        self.tracked = None
+
+    def _added_undoably(self, own, parts):
+        """A table with others added: in place if these are sparse, and then with a note."""
+        for array, factor in parts:
+            if isinstance(array, SparseTable):
+                self.undo.append((own, array.rows, own[array.rows]))
+                array.add_to(own, factor)
+            else:
+                own = own + factor * array
+        return own
+
+    def changes_since(self, version, array):
+        """What has changed of a dense table since a version, if that is known.
 
         It is noted from the first time on that this is asked.
 
@@ -233,27 +288,25 @@ class SuffStats:
 
         Returns
         -------
-        tables : list of SparseTable or None
-            The array is a table of these statistics, and no other entry of it has changed; None
-            if that is not known.
+        changes : list of tuple or None
+            One after another, as :func:`add_in_turn` tells them: the array is a table of these
+            statistics, and no other entry of it has changed. None if that is not known.
         """
-        if self._added is None:
-            self._added = deque(maxlen=N_NOTED)
-        noted = [tables for number, tables in self._added if number > version]
+        if self._told is None:
+            self._told = deque(maxlen=N_NOTED)
+        noted = [told for number, told in self._told if number > version]
         if len(noted) < self.version - version:
             return None
         for name, own in self.arrays.items():
-            if own is array and all(name in tables for tables in noted):
-                return [table for tables in noted for table in tables[name]]
+            if own is array and all(name in told for told in noted):
+                return [change for told in noted for change in told[name]]
         return None
 
     def __getstate__(self):
-        return {**vars(self), "_added": None}
+        return {**vars(self), "_told": None}
 
     def exchange(self, new, old):
         """Add some statistics and take away others, in place.
-
-        Tables that grow are made anew once for both: that costs what they hold, not what changes.
 
         Parameters
         ----------
@@ -267,16 +320,7 @@ class SuffStats:
         self : SuffStats
             These statistics.
         """
-        if new is None:
-            return self.add(old, -1.0)
-        factor, old_factor = new.factor / self.factor, -old.factor / self.factor
-        growing = {name for name, array in self.arrays.items() if isinstance(array, RowTable)}
-        for name in growing:
-            own = self.arrays[name]
-            self.arrays[name] = own.exchanged(
-                new[name], old[name], factor, old_factor, own.least / self.factor
-            )
-        return self.add(new.without(growing)).add(old.without(growing), -1.0)
+        return self.add_in_turn(*[(new, 1.0)] * (new is not None), (old, -1.0))
 
     def plus(self, other, factor=1.0):
         """These statistics and ``factor`` times others, as new ones; sparse tables stay sparse.
@@ -300,31 +344,6 @@ class SuffStats:
         for name, value in other.scalars.items():
             total.scalars[name] += factor * value
         return total
-
-    def add_all(self, parts):
-        """Add several statistics, in place and in their order.
-
-        Parameters
-        ----------
-        parts : list of SuffStats
-            Of the same names.
-
-        Returns
-        -------
-        self : SuffStats
-            These statistics.
-        """
-        growing = {name for name, array in self.arrays.items() if isinstance(array, RowTable)}
-        same = len({part.factor for part in parts}) == 1
-        if not growing or not same:
-            growing = set()
-        for name in growing:  # a sum at a time would be a table at a time
-            total = tables.sum_of_tables([part[name] for part in parts])
-            own = self.arrays[name]
-            self.arrays[name] = own.plus(total, parts[0].factor / self.factor)
-        for part in parts:
-            self.add(part.without(growing) if growing else part)
-        return self
 
     def without(self, names):
         """These statistics without some arrays; the others are shared."""
@@ -363,8 +382,8 @@ class SuffStats:
         self.version += 1
         self.factor *= factor
         if 1e-100 < self.factor < 1e100:
-            if self._added is not None:
-                self._added.append((self.version, {name: [] for name in self.arrays}))
+            if self._told is not None:
+                self._told.append((self.version, {name: [] for name in self.arrays}))
         else:
             for name, array in self.arrays.items():
                 sparse = isinstance(array, SPARSE)
@@ -378,8 +397,8 @@ class SuffStats:
     def clear(self):
         """Set everything to zero, in place; tables must be dense."""
         self.version += 1
-        if self._added is not None:
-            self._added.clear()
+        if self._told is not None:
+            self._told.clear()
         for name, array in self.arrays.items():
             if isinstance(array, RowTable):
                 self.arrays[name] = array.emptied()

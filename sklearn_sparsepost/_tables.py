@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_sparsepost._kernels import _row_tables, topic_stats
+from sklearn_sparsepost._kernels import _changes, _row_tables
 from sklearn_sparsepost._run.memory import recycled, recycled_briefly
 from sklearn_sparsepost._run.threads import threads_for
 
@@ -89,10 +89,16 @@ class SparseTable:
 
     def add_to(self, table, factor):
         """Add ``factor`` times this to a dense table, in place."""
-        n_threads = threads_for(ENTRY_WORK * self.values.size)
-        topic_stats.add_counts(
-            table, self.rows, self.row_ptr, self.columns, self.values, factor, n_threads
-        )
+        add_in_turn(table, [(self, factor)])
+
+    def places(self, rows):
+        """Where the entries of some rows begin, and where they end; of no length if none."""
+        number = np.full(self.shape[0], -1)
+        number[self.rows] = np.arange(len(self.rows))
+        number = number[rows]
+        places = np.stack([self.row_ptr[number], self.row_ptr[number + 1]])
+        places[:, number < 0] = 0
+        return places
 
     def copy(self):
         """A copy that shares nothing."""
@@ -279,17 +285,10 @@ class RowTable:
 
     def exchanged(self, new, old, factor, old_factor, least):
         """This table plus ``factor`` times `new` and ``old_factor`` times `old`, as one sum."""
-        either, parts = np.zeros(self.shape[0], dtype=bool), []
-        either[new.rows] = either[old.rows] = True
-        rows = np.flatnonzero(either).astype(np.int32)
+        rows, parts = _rows_of([new, old]), []
         for table, times in ((new, factor), (old, old_factor)):
-            number = np.full(self.shape[0], -1)
-            number[table.rows] = np.arange(len(table.rows))
-            number = number[rows]
-            places = np.stack([table.row_ptr[number], table.row_ptr[number + 1]])
-            places[:, number < 0] = 0
             values = table.values.astype(new.values.dtype, copy=False)
-            parts.append((places, table.columns, values, times))
+            parts.append((table.places(rows), table.columns, values, times))
         return self._changed(rows, *parts, least)
 
     def _changed(self, rows, part, other, least):
@@ -378,6 +377,82 @@ class RowTable:
 
 
 SPARSE = SparseTable, RowTable
+
+
+def _rows_of(tables):
+    """The rows that any of some sparse tables has."""
+    if len(tables) == 1:
+        return tables[0].rows
+    has_any = np.zeros(tables[0].shape[0], dtype=bool)
+    for table in tables:
+        has_any[table.rows] = True
+    return np.flatnonzero(has_any).astype(np.int32)
+
+
+def add_in_turn(total, parts, *, anew=False, tells=False):
+    """Add multiples of sparse tables to a dense one, in place, one after another.
+
+    Parameters
+    ----------
+    total : ndarray of shape (n_features, n_components), float64
+        Changed in place.
+    parts : list of (SparseTable, float)
+        The tables, and what to multiply each by.
+    anew : bool, default=False
+        Whether they replace what stands there.
+    tells : bool, default=False
+        Whether to tell what has changed.
+
+    Returns
+    -------
+    changes : list of tuple of ndarray or None
+        One after another, as :func:`take_changes` of the kernels tells them; None if that is not
+        wanted, or they are more than the tables' entries.
+    """
+    found, factors = zip(*parts, strict=True)
+    rows = np.arange(len(total), dtype=np.int32) if anew else _rows_of(found)
+    if len(found) == 1 and not anew:
+        begins, ends = found[0].row_ptr[None, :-1], found[0].row_ptr[None, 1:]
+    else:
+        begins, ends = np.stack([table.places(rows) for table in found], axis=1)
+    entries = [(table.columns, table.values) for table in found]
+    n_entries = sum(table.values.size for table in found)
+    memory = None
+    if tells:
+        kinds = np.int64, np.float32, np.float64
+        memory = tuple(recycled_briefly((n_entries,), kind) for kind in kinds)
+    n_threads = threads_for(ENTRY_WORK * n_entries + anew * total.size)
+    given = rows, begins, ends, entries, np.array(factors), anew, memory
+    return _changes.add_in_turn(total, *given, n_threads)
+
+
+def grown(table, parts, least):
+    """A table that grows, plus multiples of others.
+
+    Parameters
+    ----------
+    table : RowTable
+        The table.
+    parts : list of (SparseTable or RowTable, float)
+        The others, and what to multiply each by.
+    least : float
+        The least that entries are kept as, in units of this table.
+
+    Returns
+    -------
+    table : RowTable
+        The sum, made anew once if there are two, or multiples by the same number.
+    """
+    if len(parts) > 1:  # a sum at a time would be a table at a time
+        others, factors = zip(*parts, strict=True)
+        others = [o.to_sparse() if isinstance(o, RowTable) else o for o in others]
+        if len(set(factors)) == 1:
+            parts = [(sum_of_tables(others), factors[0])]
+        elif len(parts) == 2:
+            return table.exchanged(*others, *factors, least)
+    for other, factor in parts:
+        table = table.plus(other, factor, least)
+    return table
 
 
 def reordered(table, order, axis):

@@ -174,21 +174,20 @@ def test_what_is_sent_whole_is_kept_in_the_memory_of_the_one_before():
         assert value[0].tobytes() == second.tobytes()
 
 
-def test_what_was_added_is_looked_at_alone(monkeypatch):
+def test_what_is_told_is_sent_and_nothing_looked_at(monkeypatch):
     stats = SuffStats({"table": table(), "count": np.zeros(3)}, {"table": 1, "count": 0}, {})
-    editions, looked = Editions(arrived), []
-    change_of = editions_module._change_of
-
-    def noting(old, new, n_most, marks=None):
-        looked.append(None if marks is None else int(np.unpackbits(marks.view("u1")).sum()))
-        return change_of(old, new, n_most, marks)
-
-    monkeypatch.setattr(editions_module, "_change_of", noting)
+    editions = Editions(arrived)
+    monkeypatch.setattr(editions_module, "_change_of", None)  # not asked
 
     def sent():
-        with edition(editions.futures([stats["table"], "text"], stats)) as value:
+        parts = editions.futures([stats["table"], "text"], stats)
+        with edition(parts) as value:
             assert value[0].tobytes() == stats["table"].tobytes()
-        return looked[-1] if looked else "whole"
+        assert editions._arrays == [None]  # no copy is kept
+        if len(parts) == 1:
+            return "whole"
+        changes = [change for of_array in parts[-1].open()[1] for change in of_array]
+        return sum(len(change[0]) + len(change[2]) for change in changes)
 
     def a_batch():
         return SuffStats({"table": SparseTable.of(table(0.01))}, stats.axes, {})
@@ -196,33 +195,59 @@ def test_what_was_added_is_looked_at_alone(monkeypatch):
     assert sent() == "whole"
     batch = a_batch()
     stats.add(batch)
-    assert sent() is None  # nobody has asked before
+    assert sent() == len(batch["table"].values)
     stats.add(batch, -1.0)
     assert sent() == len(batch["table"].values)
     other = a_batch()
     stats.add(batch).add(other)
+    assert sent() == len(batch["table"].values) + len(other["table"].values)
     want = np.zeros((300, 40))
     for part in (batch, other):
         part["table"].add_to(want, 1.0)
+    stats.add_in_turn((batch, -1.0), (other, 1.0))
     assert sent() == np.count_nonzero(want)
     assert sent() == 0
     stats.scale(0.5).add(other)
     assert sent() == len(other["table"].values)
-    # What is not noted, or is of other statistics or another table, is looked at as a whole.
+    # What is not noted, or is of other statistics or another table, is sent whole.
     for change in (
         lambda: [stats.add(other) for _ in range(N_NOTED + 1)],
         lambda: stats.add(other).scale(1e-200),
         lambda: stats.clear().add(batch),
+        lambda: stats.add_in_turn((batch, 1.0), anew=True),  # more goes than there is to tell
         lambda: stats.arrays.update(table=stats["table"] + (table(0.01) > 0)),
         lambda: stats.add(SuffStats({"table": table(0.01)}, stats.axes, {})),
     ):
         change()
-        assert sent() is None
+        assert sent() == "whole"
         stats.add(other)
         assert sent() == len(other["table"].values)
     stats = stats.copy()
     stats.version += 1
-    assert sent() is None
+    assert sent() == "whole"
+
+
+def test_what_was_told_once_is_not_compared_with_what_it_was_before(monkeypatch):
+    monkeypatch.setattr(editions_module, "WORTH_IT", 10)
+    stats = SuffStats({"table": table()}, {"table": 1}, {})
+    editions = Editions(arrived)
+
+    def sent(source):
+        parts = editions.futures([stats["table"]], source)
+        with edition(parts) as value:
+            assert value[0].tobytes() == stats["table"].tobytes()
+        return len(parts)
+
+    assert sent(None) == 1
+    stats["table"][2, 3] += 1
+    assert sent(stats) == 2  # compared, and seen with a source from now on
+    stats.changes_since(stats.version, stats["table"])
+    stats.add(SuffStats({"table": SparseTable.of(table(0.01))}, stats.axes, {}))
+    assert sent(stats) == 3  # told
+    stats["table"][2, 3] += 1
+    assert sent(None) == 1
+    stats["table"][2, 3] += 1
+    assert sent(None) == 2
 
 
 def test_where_most_differs_a_sample_tells(monkeypatch):
@@ -300,15 +325,16 @@ def sent(monkeypatch):
 
 
 @pytest.fixture
-def marked(monkeypatch):
-    """What entries of tables were looked at, where it was known which."""
-    found, mark_entries = [], editions_module.kernels.mark_entries
+def told(monkeypatch):
+    """What statistics told of a table's changes, where they knew them."""
+    found, changes_since = [], SuffStats.changes_since
 
-    def noting(*given):
-        found.append(given)
-        return mark_entries(*given)
+    def noting(stats, version, array):
+        changes = changes_since(stats, version, array)
+        found.extend(changes or [])
+        return changes
 
-    monkeypatch.setattr(editions_module.kernels, "mark_entries", noting)
+    monkeypatch.setattr(SuffStats, "changes_since", noting)
     return found
 
 
@@ -320,7 +346,7 @@ def seen_of(estimator):
 @pytest.mark.parametrize("n_workers, n_threads, processes", [(2, 1, True), (2, 2, False)])
 @pytest.mark.parametrize("name", list(KINDS))
 def test_changes_are_sent_and_change_no_byte(
-    name, n_workers, n_threads, processes, sent, marked, local_cluster
+    name, n_workers, n_threads, processes, sent, told, local_cluster
 ):
     X = blocked(WIDE, WIDE_CUTS)
     want = seen_of(clone(KINDS[name]).fit(X))
@@ -328,7 +354,7 @@ def test_changes_are_sent_and_change_no_byte(
         found = seen_of(clone(KINDS[name]).fit(X))
     assert found == want
     n_changes = sum(isinstance(value, Parcel) for value in sent)
-    assert marked
+    assert told
     assert n_changes >= 4 and sum(isinstance(value, Whole) for value in sent) < n_changes
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sklearn_sparsepost._kernels import _shipping as kernels
-from sklearn_sparsepost._tables import SparseTable
 
 RNG = np.random.default_rng(0)
 
@@ -83,60 +82,3 @@ def test_steps_are_unpacked_again(numbers, dtype):
     found = kernels.unpack_steps(steps, told, 255)
     assert found.dtype == dtype
     np.testing.assert_array_equal(found, numbers)
-
-
-def two_arrays(n, share):
-    """Arrays of which some entries differ, by numbers of single precision or others."""
-    old = RNG.normal(size=n)
-    new = old.copy()
-    where = np.flatnonzero(RNG.random(n) < share)
-    new[where] += RNG.normal(size=len(where)).astype(np.float32)
-    new[where[::3]] = RNG.normal(size=len(where[::3]))
-    for at, number in zip(where[::5], [np.nan, np.inf, -np.inf, -0.0, 5e-324], strict=False):
-        new[at] = number
-    return old, new
-
-
-@pytest.mark.parametrize("n, share", [(0, 0), (1, 1), (7, 0.5), (8, 0.5), (1003, 0.02), (999, 1)])
-def test_changes_make_one_array_of_another(n, share):
-    old, new = two_arrays(n, share)
-    differs = np.flatnonzero(old.view("u8") != new.view("u8"))
-    held = old.copy()
-    stepping, steps, places, values = kernels.take_changes(held, new, 40, n)
-    assert held.tobytes() == new.tobytes()
-    np.testing.assert_array_equal(np.sort(np.concatenate([stepping, places])), differs + 40)
-    assert (np.diff(stepping) > 0).all() and (np.diff(places) > 0).all()
-    assert len(stepping) >= 0.5 * len(differs) - 3 and steps.dtype == np.float32
-    found = old.copy()
-    kernels.add_steps(found, stepping - 40, steps)
-    found[places - 40] = values
-    assert found.tobytes() == new.tobytes()
-
-
-def test_only_marked_entries_are_looked_at():
-    table = SparseTable.of((RNG.random((40, 70)) < 0.1).astype(float))
-    entries = np.zeros(table.shape, bool)
-    np.add.at(entries, (np.repeat(table.rows, np.diff(table.row_ptr)), table.columns), True)
-    marks = np.zeros(-(-entries.size // 64), np.uint64)
-    kernels.mark_entries(table.rows, table.row_ptr, table.columns, 70, marks)
-    bits = np.unpackbits(marks.view(np.uint8), bitorder="little")[: entries.size]
-    np.testing.assert_array_equal(bits.reshape(entries.shape), entries)
-    old, new = two_arrays(entries.size, 0.5)
-    held = old.copy()
-    found = kernels.take_changes(held, new, 0, len(old), marks)
-    differs = (old.view("u8") != new.view("u8")) & entries.ravel()
-    np.testing.assert_array_equal(
-        np.sort(np.concatenate([found[0], found[2]])), np.flatnonzero(differs)
-    )
-    assert held.tobytes() == np.where(entries.ravel(), new, old).tobytes()
-
-
-def test_too_many_changes_are_not_told():
-    old, new = two_arrays(1000, 0.1)
-    n_changes = np.count_nonzero(old.view("u8") != new.view("u8"))
-    assert kernels.take_changes(old.copy(), new, 0, n_changes - 1) is None
-    found = kernels.take_changes(old.copy(), new, 0, n_changes)
-    assert len(found[0]) + len(found[2]) == n_changes
-    assert kernels.take_changes(new.copy(), new, 0, 0) is not None
-    with pytest.raises(ValueError, match="1000 and 999 numbers"):
-        kernels.take_changes(old, new[1:], 0, 1000)

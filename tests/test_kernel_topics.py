@@ -57,7 +57,7 @@ def local_step(X, components, alpha, L, dtype, **options):
 def dense_table(table, shape):
     words, row_ptr, topics, counts, _ = table
     total = np.zeros(shape)
-    topic_stats.add_counts(total, words, row_ptr, topics, counts, 1.0)
+    total[np.repeat(words, np.diff(row_ptr)), topics] += counts
     return total
 
 

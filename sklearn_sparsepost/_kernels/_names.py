@@ -20,6 +20,7 @@ HOT = (
 # Of these, those that -O2 with vectors makes a few per cent slower than -O3.
 UNROLLED = ("_clusters", "_matrices", "_merges", "_mixture", "_mixture_lengths")
 PLAIN = (
+    "_changes",
     "_cpu",
     "_left_to_right",
     "_logit_documents",

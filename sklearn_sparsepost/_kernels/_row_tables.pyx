@@ -294,8 +294,8 @@ def sum_rows(
     if not out_topics.shape[0]:
         return sum_ptr_array, np.empty(0, dtype=np.int32), np.empty(0, dtype=dtype)
     # Where tables are: they are read in place, since copies would cost as much as the sums.
-    cdef const size_t[::1] topics_at = _addresses([pair[0] for pair in tables], np.int32)
-    cdef const size_t[::1] values_at = _addresses(
+    cdef const size_t[::1] topics_at = addresses([pair[0] for pair in tables], np.int32)
+    cdef const size_t[::1] values_at = addresses(
         [pair[1] for pair in tables], np.float32, np.float64)
     cdef const signed char[::1] is_single = np.array(
         [pair[1].dtype == np.float32 for pair in tables], dtype=np.int8)
@@ -354,7 +354,7 @@ def sum_rows(
     return sum_ptr_array, held_topics_array, held_values_array
 
 
-def _addresses(arrays, *dtypes):
+def addresses(arrays, *dtypes):
     """Where arrays of some types begin in memory; their numbers follow each other."""
     for array in arrays:
         if array.dtype not in dtypes or not array.flags.c_contiguous:

@@ -2,7 +2,6 @@
 
 * `sum_by_word`, `sum_by_word_dense`: expected counts of a chunk, after the sparse and dense step;
 * `sum_over_documents`: those of a few of its documents, and their entropy;
-* `add_counts`: them added to the table of all counts;
 * `dirichlet_bound_terms`, `dirichlet_gap_terms`: what the bound has of the topics;
 * `dirichlet_merge_gains`: what it gains by merges of these;
 * `prior_gains`: what is learned of the documents' prior.
@@ -321,40 +320,6 @@ def sum_over_documents(
                     entropy -= x * log_pos(x / counts[p])
         row_ptr[row + 1] = n
     return words_array, row_ptr_array, topics_array[:n].copy(), sums_array[:n].copy(), entropy
-
-
-def add_counts(
-    double[:, ::1] total,  # IN/OUT
-    const int[::1] words,  # IN
-    const long long[::1] row_ptr,  # IN
-    const int[::1] topics,  # IN
-    const floating[::1] counts,  # IN
-    double factor,  # IN
-    int n_threads=1,  # IN
-):
-    """Add factor * counts of some words, as `sum_by_word` stores them, to a table of counts.
-
-    Parameters
-    ----------
-    total : ndarray of shape (n_features, n_topics), float64
-        Changed in place.
-    words : ndarray of shape (n_words,), int32
-        Distinct rows of `total`.
-    row_ptr, topics, counts : ndarray
-        The counts.
-    factor : float
-        What to multiply them by.
-    n_threads : int, default=1
-        Number of OpenMP threads.
-    """
-    cdef Py_ssize_t w, i
-    cdef int v
-    for w in prange(
-        words.shape[0], nogil=True, schedule="dynamic", chunksize=256, num_threads=n_threads
-    ):
-        v = words[w]
-        for i in range(row_ptr[w], row_ptr[w + 1]):
-            total[v, topics[i]] += factor * counts[i]
 
 
 def dirichlet_bound_terms(

@@ -311,10 +311,12 @@ def memoized_pass(model, corpus, state, *, n_batches=10, evaluate_every=1, track
         state.stats = before.lend_stats()
         chunks = [corpus.cut(runs) for runs in state.batches]
         late = None  # what was found of a batch and is not in the totals yet
-        for b in state.rng(STREAM_ORDER, state.n_passes).permutation(len(chunks)):
+        *order, last = state.rng(STREAM_ORDER, state.n_passes).permutation(len(chunks))
+        for b in order:
             late = _memoized_update(model, corpus, state, b, chunks[b], track, late)
+        _memoized_visit(model, corpus, state, last, chunks[last], track, late)
         # From scratch, so that no rounding of what came and went stays.
-        state.sum_of_memory(state.stats.clear())
+        state.sum_of_memory(state.stats)
         state.stand_in = None
         state.note(model, [state.stats])
         return _end(model, state, evaluate_every, learns=track is None)
@@ -329,22 +331,28 @@ def _deal_batches(corpus, state, before, n_batches):
     state.local = {}
 
 
-def _memoized_update(model, corpus, state, b, chunks, track, late):
-    """Visit one batch: replace what the totals hold of it, or return what is to be added later."""
-    old, total = state.memo[b], state.stats
+def _memoized_visit(model, corpus, state, b, chunks, track, late):
+    """Visit one batch, without what the totals hold of it if so it is to be; what it was, and is.
+
+    Then what was found late of the batch before goes in, too.
+    """
+    old = state.memo[b]
     if model.leaves_out and old is not None:
-        total.exchange(late, old)
+        state.stats.exchange(late, old)
     # One table a batch: those of its chunks would hold the same features many times.
     new = sum_of_chunks(_visit(model, corpus, state, b, chunks, track, sum_of_chunks))
     state.tracked[b], new.tracked = new.tracked, None
     state.memo[b] = new
-    if old is None:
-        total.add(state.stand_in, -new["n_samples"] / corpus.n_samples)
-    elif model.leaves_out:
+    return old, new
+
+
+def _memoized_update(model, corpus, state, b, chunks, track, late):
+    """Visit one batch: replace what the totals hold of it, or return what is to be added later."""
+    old, new = _memoized_visit(model, corpus, state, b, chunks, track, late)
+    if old is not None and model.leaves_out:
         return new
-    else:
-        total.add(old, -1.0)
-    total.add(new)
+    gone = (state.stand_in, -new["n_samples"] / corpus.n_samples) if old is None else (old, -1.0)
+    state.stats.add_in_turn(gone, (new, 1.0))
     return None
 
 

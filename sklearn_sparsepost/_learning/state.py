@@ -204,12 +204,12 @@ class FitState:
             self.lend_stats()
 
     def sum_of_memory(self, total):
-        """Add what every batch has left to a total, the stand-in for those not visited.
+        """Have a total be the sum of what every batch has left, the stand-in for those not visited.
 
         Parameters
         ----------
         total : SuffStats
-            Changed in place.
+            Changed in place, whatever it is.
 
         Returns
         -------
@@ -217,7 +217,7 @@ class FitState:
             The same.
         """
         seen = [part for part in self.memo or () if part is not None]
-        total.add_all(seen)
+        total.add_in_turn(*((part, 1.0) for part in seen), anew=True)
         n_seen = sum(int(part["n_samples"]) for part in seen)
         if self.stand_in is not None and (not seen or n_seen < self.n_units):
             total.add(self.stand_in, 1 - n_seen / self.n_units if seen else 1.0)

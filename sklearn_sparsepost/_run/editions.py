@@ -13,7 +13,7 @@ from weakref import ref
 
 import numpy as np
 
-from sklearn_sparsepost._kernels import _shipping as kernels
+from sklearn_sparsepost._kernels import _changes as kernels
 from sklearn_sparsepost._run.shipping import Parcel, other_bits, put_together, taken_apart
 from sklearn_sparsepost._run.threads import map_threads
 
@@ -46,7 +46,8 @@ class Editions:
         """Have the next edition be sent whole."""
         self._futures = []
         self._wholes = {}  # futures of the last whole, by the place where they are
-        self._arrays = None  # of the last edition
+        self._kinds = None  # shapes and types of the arrays of the last edition
+        self._arrays = []  # copies of them, None of those whose changes are told
         self._seen = []  # references to the source and the arrays it was made of, and the version
         self._size, self._room = 0, 0  # of the last whole, and what changes since may weigh yet
 
@@ -58,8 +59,8 @@ class Editions:
         value : object
             The value as it is now.
         source : object, default=None
-            What knows of some of the value's arrays which entries have changed: it has a `version`
-            and ``added_since(version, array)``, as statistics do. By default all are compared.
+            What knows of some of the value's arrays what has changed: it has a `version` and
+            ``changes_since(version, array)``, as statistics do. By default all are compared.
 
         Returns
         -------
@@ -67,32 +68,36 @@ class Editions:
             From these :func:`edition` makes it.
         """
         futures, arrays, size, room = self._futures, self._arrays, self._size, self._room
-        seen, wholes = self._seen, self._wholes
+        seen, wholes, last_kinds = self._seen, self._wholes, self._kinds
         self.forget()  # should anything end this
         text, new = taken_apart(value)
-        added = [_added(source, *pair) for pair in zip_longest(seen, new)]
-        change = None
-        if arrays is not None and [_kind(array) for array in arrays] != [_kind(a) for a in new]:
-            arrays = None
-        if arrays is not None:
+        told = [_told(source, *pair) for pair in zip_longest(seen, new)]
+        kinds, change = [(array.shape, array.dtype) for array in new], None
+        if kinds != last_kinds:
+            arrays = [None] * len(new)
+        else:
             # They are told in at least five bytes each.
             most = int(min(room, WORTH_IT * size)) // 5
-            parts = _changes(arrays, new, added, most)
+            parts = _changes(arrays, new, told, most)
             if parts is not None:
                 change = Parcel.of((text, parts))
                 room -= change.nbytes
         if change is not None and room > 0 and change.nbytes < WORTH_IT * size:
             futures = [*futures, self.send(change)]
+            pairs = zip(arrays, told, strict=True)
+            arrays = [None if known is not None else array for array, known in pairs]
         else:
             whole = Whole(Parcel.of((text, new)))
-            futures, arrays = [self.send(whole)], _copied(new, arrays)
-            wholes = {}
+            futures, wholes = [self.send(whole)], {}
+            arrays = [
+                None if _told(source, _noted(source, array), array) == [] else _copied(array, room)
+                for array, room in zip(new, arrays, strict=True)
+            ]
             size = whole.parcel.nbytes
             room = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
         self._futures, self._arrays, self._size, self._room = futures, arrays, size, room
-        self._wholes = wholes
-        if source is not None:
-            self._seen = [(ref(source), ref(array), source.version) for array in new]
+        self._wholes, self._kinds = wholes, kinds
+        self._seen = [_noted(source, array) for array in new]
         return list(futures)
 
     def futures_at(self, place):
@@ -185,8 +190,8 @@ class Whole:
         self._last = None  # should anything end this
         for change in changes[n_before:]:
             text, parts = change.open()
-            for array, part in zip(arrays, parts, strict=True):
-                _change(array, *part)
+            for array, changes_of in zip(arrays, parts, strict=True):
+                _change(array, changes_of)
         return len(changes), arrays, put_together(text, arrays)
 
 
@@ -209,45 +214,48 @@ def edition(parts):
         yield value
 
 
-def _copied(arrays, spare):
-    """Copies of arrays, in the memory of others of the same kinds, if any: new memory is slow."""
-    if spare is None:
-        return [array.copy() for array in arrays]
-    for old, array in zip(spare, arrays, strict=True):
-        np.copyto(old, array)
-    return spare
+def _copied(array, room):
+    """A copy of an array, in the memory of another of its kind, if any: new memory is slow."""
+    if room is None:
+        return array.copy()
+    np.copyto(room, array)
+    return room
 
 
-def _kind(array):
-    return array.shape, array.dtype
+def _noted(source, array):
+    """That an array is seen with a version of what it was made from."""
+    return None if source is None else (ref(source), ref(array), source.version)
 
 
-def _added(source, seen, array):
-    """What was added to an array since it was seen in the last edition, if that is known."""
+def _told(source, seen, array):
+    """What has changed of an array since it was seen in the last edition, if that is known."""
     if source is None or seen is None:
         return None
     source_seen, array_seen, version = seen
     if source_seen() is not source or array_seen() is not array:
         return None
-    return source.added_since(version, array)
+    return source.changes_since(version, array)
 
 
-def _changes(arrays, new, added, n_most):
-    """By what arrays differ from new ones, if in no more places; they become these, or anything."""
+def _changes(arrays, new, told, n_most):
+    """By what arrays differ from new ones, if in no more places.
+
+    Those that were compared become these, or anything; those of which it was told stay.
+    """
     found = []
-    for old, array, tables in zip(arrays, new, added, strict=True):
-        if _differs_much(old.ravel(), array.ravel(), n_most):
+    for old, array, known in zip(arrays, new, told, strict=True):
+        changes = known
+        if known is None:
+            if old is None or _differs_much(old.ravel(), array.ravel(), n_most):
+                return None
+            change = _change_of(old.ravel(), array.ravel(), n_most)
+            if change is None:
+                return None
+            changes = [change]
+        n_most -= sum(len(stepping) + len(places) for stepping, _, places, _ in changes)
+        if n_most < 0:
             return None
-        marks = None
-        if tables is not None:  # other entries are as they were
-            marks = np.zeros(-(-array.size // 64), dtype=np.uint64)
-            for table in tables:
-                kernels.mark_entries(table.rows, table.row_ptr, table.columns, len(array.T), marks)
-        parts = _change_of(old.ravel(), array.ravel(), n_most, marks)
-        if parts is None:
-            return None
-        n_most -= len(parts[0]) + len(parts[2])
-        found.append(parts)
+        found.append(changes)
     return found
 
 
@@ -257,7 +265,7 @@ def _differs_much(old, new, n_most):
     return step * np.count_nonzero(other_bits(old[::step], new[::step])) > 1.1 * n_most
 
 
-def _change_of(old, new, n_most, marks=None):
+def _change_of(old, new, n_most):
     """By what a flat array differs from a new one, if in no more places.
 
     Sums to which numbers in single precision are added and taken away again differ by another such
@@ -268,8 +276,7 @@ def _change_of(old, new, n_most, marks=None):
         block = slice(first, first + BLOCK)
         if new.dtype != np.float64:
             return _values_changed(old[block], new[block], first, n_most)
-        marked = None if marks is None else marks[first // 64 : (first + BLOCK) // 64]
-        return kernels.take_changes(old[block], new[block], first, n_most, marked)
+        return kernels.take_changes(old[block], new[block], first, n_most)
 
     parts = []
     starts = list(range(0, len(new), BLOCK))
@@ -290,8 +297,10 @@ def _values_changed(old, new, first, n_most):
     return np.empty(0, np.int64), np.empty(0, np.float32), first + where, new[where]
 
 
-def _change(array, stepping, steps, places, values):
+def _change(array, changes):
+    """Change an array in place."""
     flat = array.reshape(-1)
-    if len(steps):
-        kernels.add_steps(flat, stepping, steps)
-    flat[places] = values
+    for stepping, steps, places, values in changes:
+        if len(steps):
+            kernels.add_steps(flat, stepping, steps)
+        flat[places] = values
