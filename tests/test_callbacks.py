@@ -435,12 +435,14 @@ def test_interruption_between_passes(corpus, method, hook, number, n_made):
     assert same_bytes(lda, make_lda(**params).fit(corpus))
 
 
-def fail_once(monkeypatch, owner, name, call):
-    """Have a function interrupted before a given call of it."""
+def fail_once(monkeypatch, owner, name, call, *, after=False):
+    """Have a function interrupted before a given call of it, or at its end."""
     original, calls = getattr(owner, name), iter(range(1, 10**6))
 
     def replacement(*args, **kwargs):
         if next(calls) == call:
+            if after:
+                original(*args, **kwargs)
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
@@ -467,10 +469,12 @@ def test_interruption_between_batches(corpus, monkeypatch, call, n_made, doc_sta
     assert lda.bound_history_[-1] > lda.bound_history_[0]
 
 
-@pytest.mark.parametrize("call", [26, 28, 31])
-def test_interruption_between_two_sums(corpus, monkeypatch, call):
+# In the third pass: of its first batch, its third, and all batches anew.
+@pytest.mark.parametrize("call", [9, 11, 12])
+@pytest.mark.parametrize("after", [False, True])
+def test_interruption_between_two_sums(corpus, monkeypatch, call, after):
     X = corpus.astype(np.float64)
-    fail_once(monkeypatch, SuffStats, "add", call)
+    fail_once(monkeypatch, SuffStats, "add_in_turn", call, after=after)
     lda = interrupt(make_lda(max_iter=6), X)
     assert lda.n_iter_ == 2
     check_mass(lda, X)
