@@ -1,5 +1,6 @@
 """Bits of words."""
 from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
 
 cdef extern from *:
     """
@@ -21,3 +22,10 @@ cdef extern from *:
     #endif
     """
     int lowest_bit "sparsepost_lowest_bit" (uint64_t word) noexcept nogil
+
+
+cdef inline uint64_t bits_of(double x) noexcept nogil:
+    """A number's bits."""
+    cdef uint64_t bits
+    memcpy(&bits, &x, sizeof(bits))
+    return bits

@@ -8,7 +8,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from sklearn_sparsepost._kernels._bits cimport lowest_bit
+from sklearn_sparsepost._kernels._bits cimport bits_of, lowest_bit
 from sklearn_sparsepost._kernels._types cimport floating
 
 import numpy as np
@@ -27,16 +27,10 @@ cdef struct Told:
     Py_ssize_t n_steps, n_left
 
 
-cdef inline uint64_t _bits(double x) noexcept nogil:
-    cdef uint64_t bits
-    memcpy(&bits, &x, sizeof(bits))
-    return bits
-
-
 cdef inline bint _is_step(double was, double now, float *step) noexcept nogil:
     """Whether a number is another one and a number of single precision, which is written."""
     step[0] = <float>(now - was)
-    return _bits(was + step[0]) == _bits(now)
+    return bits_of(was + step[0]) == bits_of(now)
 
 
 cdef inline bint _tell(
@@ -56,7 +50,7 @@ cdef inline bint _tell(
         while word:
             k = 64 * m + lowest_bit(word)
             word &= word - 1
-            if _bits(before[k]) == _bits(row[k]):
+            if bits_of(before[k]) == bits_of(row[k]):
                 continue
             if told.n_steps == told.n_left:
                 return False
@@ -94,10 +88,10 @@ cdef inline void _mark_and_clear(
     for begin in range(0, n, 8):
         stop, some, word = min(begin + 8, n), 0, 0
         for k in range(begin, stop):
-            some |= _bits(before[k])
+            some |= bits_of(before[k])
         if some:
             for k in range(begin, stop):
-                word |= <uint64_t>(_bits(before[k]) != 0) << (k & 63)
+                word |= <uint64_t>(bits_of(before[k]) != 0) << (k & 63)
             marks[begin >> 6] |= word
     memset(row, 0, n * sizeof(double))
 
@@ -311,7 +305,7 @@ def take_changes(
             while word:
                 i = begin + lowest_bit(word)
                 word &= word - 1
-                if _bits(old[i]) == _bits(new[i]):
+                if bits_of(old[i]) == bits_of(new[i]):
                     continue
                 if n_stepping == n_left:
                     is_short = False

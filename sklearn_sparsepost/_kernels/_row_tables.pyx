@@ -9,7 +9,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from sklearn_sparsepost._kernels._bits cimport lowest_bit
+from sklearn_sparsepost._kernels._bits cimport bits_of, lowest_bit
 from sklearn_sparsepost._kernels._rng cimport KeyedStream, keyed_init, keyed_next_double
 from sklearn_sparsepost._kernels._types cimport floating
 
@@ -26,12 +26,6 @@ cdef inline void _add(
         k = topic[j]
         marks[k >> 6] |= (<uint64_t>1) << (k & 63)
         total[k] += factor * value[j]
-
-
-cdef inline uint64_t _bits(double x) noexcept nogil:
-    cdef uint64_t bits
-    memcpy(&bits, &x, sizeof(bits))
-    return bits
 
 
 cdef inline int _take(
@@ -61,7 +55,7 @@ cdef inline int _take(
                     continue
                 if not begun:
                     begun = True
-                    keyed_init(&stream, _bits(least), _bits(x), row)
+                    keyed_init(&stream, bits_of(least), bits_of(x), row)
                 if keyed_next_double(&stream) * least >= x:
                     continue
                 x = least
