@@ -15,8 +15,14 @@ from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._run import cluster as cluster_module
 from sklearn_sparsepost._run import editions as editions_module
-from sklearn_sparsepost._run.editions import Editions, Whole, edition
-from sklearn_sparsepost._run.shipping import Parcel
+from sklearn_sparsepost._run.editions import (
+    MOST_LOST,
+    Change,
+    EditionLost,
+    Editions,
+    Whole,
+    edition,
+)
 from sklearn_sparsepost._suffstats import N_NOTED, SuffStats
 from sklearn_sparsepost._tables import SparseTable
 
@@ -64,9 +70,17 @@ def value_of(counts, name):
     return Globals(counts=counts, single=single, same=counts, name=name, numbers=numbers)
 
 
+def all_held(*send):
+    """Editions whose changes are all held."""
+    editions = Editions(*send)
+    for _ in range(MOST_LOST):
+        editions.lost()
+    return editions
+
+
 def a_chain(n_editions):
     """Values, and what was sent for each."""
-    editions, counts = Editions(arrived), table()
+    editions, counts = all_held(arrived), table()
     values, sent = [], []
     with np.errstate(over="ignore"):
         for n in range(n_editions):
@@ -95,6 +109,64 @@ def test_editions_are_changes_until_these_weigh_too_much():
     assert small < 0.2 * sum(len(part) for part in values[0][:2])
     for want, parts in zip(values, sent, strict=True):
         assert read(parts) == want
+
+
+def at_places(editions, *places):
+    """What places read of an edition, in order."""
+    return [read([place, *changes]) for place, *changes in map(editions.futures_at, places)]
+
+
+@np.errstate(over="ignore")
+def test_a_change_is_let_go_once_all_places_have_been_given_it():
+    places = {"here": [], "there": [], "late": []}
+
+    def send_on(whole, place):
+        places[place].append(arrived(whole))
+        return places[place][-1]
+
+    editions, counts = Editions(arrived, send_on), table()
+
+    def n_changes():
+        nonlocal counts
+        counts = changed(counts)
+        editions.futures(value_of(counts, "x"))
+        return len(editions.futures_at("here")) - 1
+
+    def seen(*names):
+        want = bits(value_of(counts, "x"))
+        assert at_places(editions, *names) == [want] * len(names)
+
+    editions.futures(value_of(counts, "x"))
+    seen("here", "there")
+    for _ in range(30):  # without end
+        assert n_changes() == 1
+        seen("here", "there")
+    assert n_changes() == 1
+    seen("here")  # and nothing is done there
+    assert [n_changes(), n_changes()] == [2, 3]
+    seen("there", "here")
+    assert n_changes() == 1
+    # Who has not been there from the beginning on cannot know.
+    with pytest.raises(EditionLost, match="number 33: the last one here is 0"):
+        seen("late")
+    assert places["late"][0]._last is None  # nothing was unpacked for that
+    editions.lost()
+    assert n_changes() == 0
+    seen("here", "there", "late")
+    assert n_changes() == 1 and [len(wholes) for wholes in places.values()] == [2, 2, 2]
+    seen("here", "there", "late")
+    # What is read late, after the next edition, is not there any more.
+    assert n_changes() == 1
+    before = editions.futures_at("here")
+    seen("here", "there", "late")
+    assert n_changes() == 1
+    seen("here")
+    with pytest.raises(EditionLost, match="number 1: the last one here is 0"):
+        read(before)
+    # Where this is seen again and again, all changes are held.
+    for _ in range(MOST_LOST):
+        editions.lost()
+    assert [n_changes() for _ in range(4)] == [0, 1, 2, 3]
 
 
 def test_editions_are_read_in_any_order(long_chains):
@@ -186,11 +258,11 @@ def test_what_is_told_is_sent_and_nothing_looked_at(monkeypatch):
         assert editions._arrays == [None]  # no copy is kept
         if len(parts) == 1:
             return "whole"
-        changes = [change for of_array in parts[-1].open()[1] for change in of_array]
+        changes = [change for of_array in parts[-1].parcel.open()[1] for change in of_array]
         return sum(len(change[0]) + len(change[2]) for change in changes)
 
-    def a_batch():
-        return SuffStats({"table": SparseTable.of(table(0.01))}, stats.axes, {})
+    def a_batch(share=0.01):
+        return SuffStats({"table": SparseTable.of(table(share))}, stats.axes, {})
 
     assert sent() == "whole"
     batch = a_batch()
@@ -214,7 +286,8 @@ def test_what_is_told_is_sent_and_nothing_looked_at(monkeypatch):
         lambda: [stats.add(other) for _ in range(N_NOTED + 1)],
         lambda: stats.add(other).scale(1e-200),
         lambda: stats.clear().add(batch),
-        lambda: stats.add_in_turn((batch, 1.0), anew=True),  # more goes than there is to tell
+        # More goes than there is room to tell.
+        lambda: stats.add(a_batch(0.05)).add_in_turn((batch, 1.0), anew=True),
         lambda: stats.arrays.update(table=stats["table"] + (table(0.01) > 0)),
         lambda: stats.add(SuffStats({"table": table(0.01)}, stats.axes, {})),
     ):
@@ -266,7 +339,7 @@ def test_each_place_has_a_whole_of_its_own_until_one_is_sent_anew():
         sent.append((place, whole))
         return place, whole
 
-    editions, counts = Editions(arrived, send_on), table()
+    editions, counts = all_held(arrived, send_on), table()
     last = None
     for _ in range(60):
         whole, *changes = editions.futures([counts])
@@ -353,9 +426,33 @@ def test_changes_are_sent_and_change_no_byte(
     with local_cluster(n_workers, n_threads, processes=processes) as client, client.as_current():
         found = seen_of(clone(KINDS[name]).fit(X))
     assert found == want
-    n_changes = sum(isinstance(value, Parcel) for value in sent)
+    n_changes = sum(isinstance(value, Change) for value in sent)
     assert told
     assert n_changes >= 4 and sum(isinstance(value, Whole) for value in sent) < n_changes
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_an_edition_that_is_missed_is_sent_whole(most, monkeypatch, sent, local_cluster):
+    X, changed_here, losses = blocked(WIDE, WIDE_CUTS), Whole._changed, []
+
+    def missed(whole, changes):
+        if len(losses) < most and len(changes) == 1:
+            raise EditionLost("for once")
+        return changed_here(whole, changes)
+
+    def lost(editions):
+        losses.append(editions)
+        editions_lost(editions)
+
+    editions_lost = Editions.lost
+    want = seen_of(clone(KINDS["memoized"]).fit(X))
+    monkeypatch.setattr(Whole, "_changed", missed)
+    monkeypatch.setattr(Editions, "lost", lost)
+    with local_cluster(2, 1, processes=False) as client, client.as_current():
+        found = seen_of(clone(KINDS["memoized"]).fit(X))
+    assert found == want
+    n_wholes = sum(isinstance(value, Whole) for value in sent)
+    assert len(losses) >= min(most, MOST_LOST) and n_wholes > len(losses)
 
 
 @NO_SIGKILL
@@ -368,6 +465,6 @@ def test_a_killed_worker_loses_no_edition(tmp_path, monkeypatch, sent, local_clu
         client.wait_for_workers(2, timeout=60)
         estimator.set_callbacks(Poison(deadly)).fit(X)
     assert (tmp_path / "deadly.found").exists() and not deadly.exists()
-    assert any(isinstance(value, Parcel) for value in sent)
+    assert any(isinstance(value, Change) for value in sent)
     found = seen_of(estimator.set_callbacks())
     assert found == want

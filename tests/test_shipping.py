@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_sparsepost._run.cluster import _halves, in_tree, runs_on_workers
-from sklearn_sparsepost._run.shipping import Shipped
+from sklearn_sparsepost._run.shipping import Parcel, Shipped
 from sklearn_sparsepost._suffstats import SuffStats, sum_of_chunks
 from sklearn_sparsepost._tables import SparseTable
 
@@ -141,3 +141,24 @@ def test_what_a_worker_has_is_summed_there_as_it_is_in_the_tree(places, n_thread
 def test_what_no_worker_has_is_a_task_each():
     runs = runs_on_workers([None] * 4 + ["a"] * 4, {"a": 1})
     assert runs == [slice(n, n + 1) for n in range(4)] + [slice(4, 8)]
+
+
+def test_a_parcel_is_apart_from_its_value_and_may_be_sent_on():
+    rng = np.random.default_rng(0)
+    sparse = np.where(rng.random((300, 40)) < 0.1, rng.random((300, 40)), 0.0)
+    value = [sparse, rng.random((300, 40)), np.arange(9000), np.zeros((300, 40)), "text"]
+    want = [part.copy() for part in value[:-1]]
+    parcel = Parcel.of(value)
+    for array in value[:-1]:
+        array.fill(7)
+    for protocol in (4, 5, 5):
+        buffers = []
+        callback = {"buffer_callback": buffers.append} if protocol == 5 else {}
+        text = pickle.dumps(parcel, protocol, **callback)
+        for buffer in buffers:  # no view of a view: Python's collector goes down with such
+            base = memoryview(buffer).obj
+            assert isinstance(base, np.ndarray)
+        parcel = pickle.loads(text, buffers=buffers)
+        *found, last = parcel.open()
+        assert last == "text"
+        assert all(np.array_equal(one, two) for one, two in zip(found, want, strict=True))

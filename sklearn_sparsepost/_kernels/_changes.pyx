@@ -210,10 +210,11 @@ def add_in_turn(
             if min(places.shape[0], steps.shape[0], values.shape[0]) < room[n_parts]:
                 raise ValueError("memory is too small for the changes")
             for p in range(n_parts):
-                told[p].places = &places[0] + room[p]
-                told[p].steps = &steps[0] + room[p]
-                told[p].values = &values[0] + room[p]
                 told[p].n_left = room[p + 1] - room[p]
+                if told[p].n_left:
+                    told[p].places = &places[0] + room[p]
+                    told[p].steps = &steps[0] + room[p]
+                    told[p].values = &values[0] + room[p]
         for p in prange(n_parts, nogil=True, schedule="dynamic", num_threads=n_threads):
             n_untold += not _add_to_rows(
                 total, rows, begins, ends, columns_at, values_at, is_single, factors, anew,

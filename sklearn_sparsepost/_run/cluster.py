@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice, repeat
 from weakref import WeakKeyDictionary
 
-from sklearn_sparsepost._run.editions import Editions, Whole, edition
+from sklearn_sparsepost._run.editions import EditionLost, Editions, Whole, edition
 from sklearn_sparsepost._run.memory import freed_memory_kept
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
@@ -129,7 +129,9 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
                 error.task_numbers = _given_up(client, numbers)
-            if editions is not None:
+            if isinstance(error, EditionLost):
+                editions.lost()
+            elif editions is not None:
                 editions.forget()
             _raise_unless_lost(client, error, attempt)
         finally:
@@ -355,7 +357,7 @@ def _cancel(client, futures):
 
 
 def _raise_unless_lost(client, error, attempt):
-    """Raise an error, but for one: what all are given may go with a worker."""
-    lost = type(error).__name__ in VALUE_LOST
+    """Raise an error, but for those: what all are given, or knew, may go with a worker."""
+    lost = type(error).__name__ in VALUE_LOST or isinstance(error, EditionLost)
     if not lost or attempt == ATTEMPTS - 1 or client.status != "running":
         raise error

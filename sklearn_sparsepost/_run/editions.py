@@ -2,13 +2,14 @@
 
 The globals of memoized and online learning differ from batch to batch where the batch has words,
 and nowhere else. So a worker is sent a value whole, and from then on the entries that are others.
-All that was sent stays with the scheduler until it is sent whole again, so that a worker that is
-new, or has lost what it knew, makes the same bits of it.
+What all have been sent is let go with the next change, or memory would grow with every batch. A
+worker that is new, or has lost what it knew, says so, and the value is sent whole again.
 """
 
 from contextlib import contextmanager
 from itertools import zip_longest
 from threading import Lock
+from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -19,12 +20,27 @@ from sklearn_sparsepost._run.threads import map_threads
 
 # Changes are sent if they are smaller than this share of the whole, packed.
 WORTH_IT = 0.9
-# What all changes may weigh before a whole is sent anew, if more than itself: of its memory.
+# Editions that workers lack before all changes since the whole are held: work has been moved, then,
+# to workers who had nothing to do, and will be.
+MOST_LOST = 3
+# What changes that are held may weigh, if more than the whole: of its memory.
 MOST_CHANGES = 0.5
 # Entries that are compared at a time, and how many times until what was found is counted.
 BLOCK, BLOCKS = 1 << 20, 8
 # Entries that are compared first: where many of them differ, no others are looked at.
 SAMPLE = 1 << 12
+
+
+class EditionLost(Exception):
+    """A worker does not have the edition that the changes which it was sent are of."""
+
+
+class _Held(NamedTuple):
+    """A change that is held: the number of the edition it makes, its size, and the future."""
+
+    number: int
+    nbytes: int
+    future: object
 
 
 class Editions:
@@ -40,16 +56,25 @@ class Editions:
 
     def __init__(self, send, send_on=None):
         self.send, self.send_on = send, send_on
+        self._n_lost = 0
         self.forget()
 
     def forget(self):
         """Have the next edition be sent whole."""
-        self._futures = []
-        self._wholes = {}  # futures of the last whole, by the place where they are
+        self._whole = None  # its future
+        self._held = []  # changes since
+        self._number = 0  # of the last edition; the whole is 0
+        self._wholes = {}  # futures of the whole, by the place where they are
+        self._given = {}  # the last edition that each of these places was given
         self._kinds = None  # shapes and types of the arrays of the last edition
         self._arrays = []  # copies of them, None of those whose changes are told
         self._seen = []  # references to the source and the arrays it was made of, and the version
-        self._size, self._room = 0, 0  # of the last whole, and what changes since may weigh yet
+        self._size, self._most = 0, 0  # of the whole, and what changes that are held may weigh
+
+    def lost(self):
+        """Have the next edition be sent whole, since a worker lacked the one before."""
+        self._n_lost += 1
+        self.forget()
 
     def futures(self, value, source=None):
         """Send what is new in a value.
@@ -67,38 +92,42 @@ class Editions:
         futures : list of Future
             From these :func:`edition` makes it.
         """
-        futures, arrays, size, room = self._futures, self._arrays, self._size, self._room
-        seen, wholes, last_kinds = self._seen, self._wholes, self._kinds
+        whole, held, number, wholes = self._whole, self._held, self._number, self._wholes
+        given, arrays, size, most = self._given, self._arrays, self._size, self._most
+        seen, last_kinds = self._seen, self._kinds
         self.forget()  # should anything end this
         text, new = taken_apart(value)
         told = [_told(source, *pair) for pair in zip_longest(seen, new)]
         kinds, change = [(array.shape, array.dtype) for array in new], None
+        if self._n_lost < MOST_LOST:
+            had = min(given.values(), default=0)
+            held = [one for one in held if one.number > had]
+        room = min(most - sum(one.nbytes for one in held), WORTH_IT * size)
         if kinds != last_kinds:
             arrays = [None] * len(new)
         else:
             # They are told in at least five bytes each.
-            most = int(min(room, WORTH_IT * size)) // 5
-            parts = _changes(arrays, new, told, most)
+            parts = _changes(arrays, new, told, int(room) // 5)
             if parts is not None:
-                change = Parcel.of((text, parts))
-                room -= change.nbytes
-        if change is not None and room > 0 and change.nbytes < WORTH_IT * size:
-            futures = [*futures, self.send(change)]
+                change = Change(number + 1, Parcel.of((text, parts)))
+        if change is not None and change.nbytes < room:
+            number += 1
+            held.append(_Held(number, change.nbytes, self.send(change)))
             pairs = zip(arrays, told, strict=True)
             arrays = [None if known is not None else array for array, known in pairs]
         else:
-            whole = Whole(Parcel.of((text, new)))
-            futures, wholes = [self.send(whole)], {}
+            first = Whole(Parcel.of((text, new)))
+            whole, held, number, wholes, given = self.send(first), [], 0, {}, {}
             arrays = [
-                None if _told(source, _noted(source, array), array) == [] else _copied(array, room)
-                for array, room in zip(new, arrays, strict=True)
+                None if _told(source, _noted(source, array), array) == [] else _copied(array, old)
+                for array, old in zip(new, arrays, strict=True)
             ]
-            size = whole.parcel.nbytes
-            room = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
-        self._futures, self._arrays, self._size, self._room = futures, arrays, size, room
-        self._wholes, self._kinds = wholes, kinds
-        self._seen = [_noted(source, array) for array in new]
-        return list(futures)
+            size = first.parcel.nbytes
+            most = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
+        self._whole, self._held, self._number, self._wholes = whole, held, number, wholes
+        self._given, self._arrays, self._size, self._most = given, arrays, size, most
+        self._kinds, self._seen = kinds, [_noted(source, array) for array in new]
+        return [whole, *(one.future for one in held)]
 
     def futures_at(self, place):
         """The futures of the last edition, of which the whole is one of the place's own.
@@ -109,17 +138,41 @@ class Editions:
         Parameters
         ----------
         place : hashable
-            Where the futures are wanted.
+            Where the futures are wanted, and what is sent now will be known.
 
         Returns
         -------
         futures : list of Future
             As of :meth:`futures`.
         """
-        whole, *changes = self._futures
         if place not in self._wholes:
-            self._wholes[place] = self.send_on(whole, place)
-        return [self._wholes[place], *changes]
+            self._wholes[place] = self.send_on(self._whole, place)
+        self._given[place] = self._number
+        return [self._wholes[place], *(one.future for one in self._held)]
+
+
+class Change:
+    """By what an edition of a value differs from the one before.
+
+    Parameters
+    ----------
+    number : int
+        Of the edition.
+    parcel : Parcel
+        The change, packed.
+    """
+
+    def __init__(self, number, parcel):
+        self.number = number
+        self.parcel = parcel
+
+    @property
+    def nbytes(self):
+        """Memory in bytes."""
+        return self.parcel.nbytes
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.nbytes
 
 
 class Whole:
@@ -154,18 +207,29 @@ class Whole:
 
         Parameters
         ----------
-        changes : list of Parcel
-            All that it differs by, in order.
+        changes : list of Change
+            All that it differs by, in order, or the last ones of these.
 
         Returns
         -------
         value : context manager
             Yields the value, which is not to be written to.
+
+        Raises
+        ------
+        EditionLost
+            If the edition that these changes are of was not the last one that was read here.
         """
+        number = changes[-1].number if changes else 0
         with self._lock:
-            if self._last is None or self._last[0] > len(changes):
+            goes_on = self._last is not None and self._last[0] <= number
+            before = self._last[0] if goes_on else 0
+            changes = [change for change in changes if change.number > before]
+            if changes and changes[0].number > before + 1:
+                raise EditionLost(f"number {changes[0].number - 1}: the last one here is {before}")
+            if not goes_on:
                 self._last, self._n_readers = self._first(), 0
-            if self._last[0] < len(changes):
+            if changes:
                 self._last, self._n_readers = self._changed(changes), 0
             last = self._last
             self._n_readers += 1
@@ -184,15 +248,15 @@ class Whole:
 
     def _changed(self, changes):
         """The last edition of some changes, in the memory of the one before if nobody reads it."""
-        n_before, arrays, _ = self._last
+        _, arrays, _ = self._last
         if self._n_readers:
             arrays = [array.copy() for array in arrays]
         self._last = None  # should anything end this
-        for change in changes[n_before:]:
-            text, parts = change.open()
+        for change in changes:
+            text, parts = change.parcel.open()
             for array, changes_of in zip(arrays, parts, strict=True):
                 _change(array, changes_of)
-        return len(changes), arrays, put_together(text, arrays)
+        return changes[-1].number, arrays, put_together(text, arrays)
 
 
 @contextmanager

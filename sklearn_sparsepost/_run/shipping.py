@@ -63,8 +63,7 @@ class Parcel:
     @classmethod
     def of(cls, value):
         """Pack a value, which may be written to from now on."""
-        text, buffers = packed(value)
-        return cls(text, [part.raw().tobytes() for part in buffers])
+        return cls(*packed(value, apart=True))
 
     @property
     def nbytes(self):
@@ -80,11 +79,12 @@ class Parcel:
         return object.__sizeof__(self) + self.nbytes
 
     def __reduce_ex__(self, protocol):
-        buffers = self.buffers
         if protocol >= 5:
-            buffers = [pickle.PickleBuffer(part) for part in buffers]
+            # Views of views that are garbage together bring Python's collector down, as of 3.11.
+            arrays = [np.frombuffer(part, np.uint8) for part in self.buffers]
+            buffers = [pickle.PickleBuffer(array) for array in arrays]
         else:
-            buffers = [bytes(part) for part in buffers]
+            buffers = [bytes(part) for part in self.buffers]
         return Parcel, (self.text, buffers)
 
 
@@ -147,22 +147,26 @@ def _is_large(obj):
     return obj.dtype.kind in "biuf" and obj.dtype.itemsize <= 8
 
 
-def packed(value):
+def packed(value, *, apart=False):
     """Pickle a value, its arrays as small as they can be made.
 
     Parameters
     ----------
     value : object
         Whatever cloudpickle takes.
+    apart : bool, default=False
+        Whether no memory of the value's own is returned, but copies.
 
     Returns
     -------
     text : bytes
         The pickle, without the memory of its arrays.
-    buffers : list of PickleBuffer
+    buffers : list of PickleBuffer, ndarray or bytes
         That memory.
     """
     from cloudpickle import CloudPickler  # as Dask has it
+
+    made = {}  # arrays that nobody else has, by their ids
 
     class Packer(CloudPickler):
         """Has the say before cloudpickle, for arrays."""
@@ -171,12 +175,17 @@ def packed(value):
             if _is_large(obj):
                 found = _packed_array(obj)
                 if found is not None:
+                    made.update((id(part), part) for part in found[1])
                     return found
             found = _reduced(obj)
             return super().reducer_override(obj) if found is None else found
 
     text, buffers = BytesIO(), []
     Packer(text, protocol=5, buffer_callback=buffers.append).dump(value)
+    if apart:
+        views = [part.raw() for part in buffers]
+        buffers = [made.get(id(view.obj), view) for view in views]
+        buffers = [part.tobytes() if isinstance(part, memoryview) else part for part in buffers]
     return text.getvalue(), buffers
 
 
