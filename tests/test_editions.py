@@ -235,10 +235,10 @@ def test_a_change_of_two_thirds_is_sent_as_one():
 def test_what_is_sent_whole_is_kept_in_the_memory_of_the_one_before():
     editions, first = Editions(arrived), RNG.random((300, 40))
     editions.futures([first])
-    (kept,) = editions._arrays
+    (kept,) = editions._sent.arrays
     second = RNG.random((300, 40))
     assert len(editions.futures([second])) == 1
-    assert editions._arrays[0] is kept and not np.shares_memory(kept, second)
+    assert editions._sent.arrays[0] is kept and not np.shares_memory(kept, second)
     second[3, 5] = 7  # in place, as statistics are
     parts = editions.futures([second])
     assert len(parts) == 2
@@ -255,7 +255,7 @@ def test_what_is_told_is_sent_and_nothing_looked_at(monkeypatch):
         parts = editions.futures([stats["table"], "text"], stats)
         with edition(parts) as value:
             assert value[0].tobytes() == stats["table"].tobytes()
-        assert editions._arrays == [None]  # no copy is kept
+        assert editions._sent.arrays == [None]  # no copy is kept
         if len(parts) == 1:
             return "whole"
         changes = [change for of_array in parts[-1].parcel.open()[1] for change in of_array]

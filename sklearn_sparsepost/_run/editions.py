@@ -15,14 +15,12 @@ from weakref import ref
 import numpy as np
 
 from sklearn_sparsepost._kernels import _changes as kernels
+from sklearn_sparsepost._run.kept import MOST_LOST
 from sklearn_sparsepost._run.shipping import Parcel, other_bits, put_together, taken_apart
 from sklearn_sparsepost._run.threads import map_threads
 
 # Changes are sent if they are smaller than this share of the whole, packed.
 WORTH_IT = 0.9
-# Editions that workers lack before all changes since the whole are held: work has been moved, then,
-# to workers who had nothing to do, and will be.
-MOST_LOST = 3
 # What changes that are held may weigh, if more than the whole: of its memory.
 MOST_CHANGES = 0.5
 # Entries that are compared at a time, and how many times until what was found is counted.
@@ -43,6 +41,35 @@ class _Held(NamedTuple):
     future: object
 
 
+class _Sent:
+    """What was sent of a value since it was sent whole."""
+
+    def __init__(self):
+        self.whole = None  # its future
+        self.wholes = {}  # futures of it, by the place where they are
+        self.held = []  # changes since
+        self.number = 0  # of the last edition; the whole is 0
+        self.given = {}  # the last edition that each of these places was given
+        self.kinds = None  # shapes and types of the value's arrays
+        self.arrays = []  # copies of them, None of those whose changes are told
+        self.seen = []  # references to the source and the arrays it was made of, and the version
+        self.size, self.most = 0, 0  # of the whole, and what changes that are held may weigh
+
+    @property
+    def room(self):
+        """What changes may weigh besides those that are held."""
+        return self.most - sum(change.nbytes for change in self.held)
+
+    def let_go(self):
+        """Let go of changes that all places have been given."""
+        last = min(self.given.values(), default=0)
+        self.held = [change for change in self.held if change.number > last]
+
+    def after(self, whole):
+        """A future of the whole, and those of the changes that are held."""
+        return [whole, *(change.future for change in self.held)]
+
+
 class Editions:
     """A value that changes: what workers were sent of it.
 
@@ -57,19 +84,11 @@ class Editions:
     def __init__(self, send, send_on=None):
         self.send, self.send_on = send, send_on
         self._n_lost = 0
-        self.forget()
+        self._sent = _Sent()
 
     def forget(self):
         """Have the next edition be sent whole."""
-        self._whole = None  # its future
-        self._held = []  # changes since
-        self._number = 0  # of the last edition; the whole is 0
-        self._wholes = {}  # futures of the whole, by the place where they are
-        self._given = {}  # the last edition that each of these places was given
-        self._kinds = None  # shapes and types of the arrays of the last edition
-        self._arrays = []  # copies of them, None of those whose changes are told
-        self._seen = []  # references to the source and the arrays it was made of, and the version
-        self._size, self._most = 0, 0  # of the whole, and what changes that are held may weigh
+        self._sent = _Sent()
 
     def lost(self):
         """Have the next edition be sent whole, since a worker lacked the one before."""
@@ -92,42 +111,37 @@ class Editions:
         futures : list of Future
             From these :func:`edition` makes it.
         """
-        whole, held, number, wholes = self._whole, self._held, self._number, self._wholes
-        given, arrays, size, most = self._given, self._arrays, self._size, self._most
-        seen, last_kinds = self._seen, self._kinds
+        sent = self._sent
         self.forget()  # should anything end this
         text, new = taken_apart(value)
-        told = [_told(source, *pair) for pair in zip_longest(seen, new)]
+        told = [_told(source, *pair) for pair in zip_longest(sent.seen, new)]
         kinds, change = [(array.shape, array.dtype) for array in new], None
         if self._n_lost < MOST_LOST:
-            had = min(given.values(), default=0)
-            held = [one for one in held if one.number > had]
-        room = min(most - sum(one.nbytes for one in held), WORTH_IT * size)
-        if kinds != last_kinds:
-            arrays = [None] * len(new)
+            sent.let_go()
+        room = min(sent.room, WORTH_IT * sent.size)
+        if kinds != sent.kinds:
+            sent.arrays = [None] * len(new)
         else:
             # They are told in at least five bytes each.
-            parts = _changes(arrays, new, told, int(room) // 5)
+            parts = _changes(sent.arrays, new, told, int(room) // 5)
             if parts is not None:
-                change = Change(number + 1, Parcel.of((text, parts)))
+                change = Change(sent.number + 1, Parcel.of((text, parts)))
         if change is not None and change.nbytes < room:
-            number += 1
-            held.append(_Held(number, change.nbytes, self.send(change)))
-            pairs = zip(arrays, told, strict=True)
-            arrays = [None if known is not None else array for array, known in pairs]
+            sent.number += 1
+            sent.held.append(_Held(sent.number, change.nbytes, self.send(change)))
+            pairs = zip(sent.arrays, told, strict=True)
+            sent.arrays = [None if known is not None else array for array, known in pairs]
         else:
-            first = Whole(Parcel.of((text, new)))
-            whole, held, number, wholes, given = self.send(first), [], 0, {}, {}
-            arrays = [
+            whole, arrays, sent = Whole(Parcel.of((text, new))), sent.arrays, _Sent()
+            sent.whole, sent.size, sent.kinds = self.send(whole), whole.parcel.nbytes, kinds
+            sent.most = max(MOST_CHANGES * sum(array.nbytes for array in new), sent.size)
+            sent.arrays = [
                 None if _told(source, _noted(source, array), array) == [] else _copied(array, old)
                 for array, old in zip(new, arrays, strict=True)
             ]
-            size = first.parcel.nbytes
-            most = max(MOST_CHANGES * sum(array.nbytes for array in new), size)
-        self._whole, self._held, self._number, self._wholes = whole, held, number, wholes
-        self._given, self._arrays, self._size, self._most = given, arrays, size, most
-        self._kinds, self._seen = kinds, [_noted(source, array) for array in new]
-        return [whole, *(one.future for one in held)]
+        sent.seen = [_noted(source, array) for array in new]
+        self._sent = sent
+        return sent.after(sent.whole)
 
     def futures_at(self, place):
         """The futures of the last edition, of which the whole is one of the place's own.
@@ -145,10 +159,11 @@ class Editions:
         futures : list of Future
             As of :meth:`futures`.
         """
-        if place not in self._wholes:
-            self._wholes[place] = self.send_on(self._whole, place)
-        self._given[place] = self._number
-        return [self._wholes[place], *(one.future for one in self._held)]
+        sent = self._sent
+        if place not in sent.wholes:
+            sent.wholes[place] = self.send_on(sent.whole, place)
+        sent.given[place] = sent.number
+        return sent.after(sent.wholes[place])
 
 
 class Change:

@@ -15,8 +15,8 @@ STATES = count(1)
 # What was last kept of blocks of this process, by their ids: for each chunk, by its first unit, the
 # number of the visit that has kept it, and what. It goes with the block.
 _KEPT = {}
-# Visits of a fit that find a start to be lost before all are sent: work has been moved, then, to
-# workers who had nothing to do, and will be.
+# Visits of a fit that find lost what workers were said to know, before all is sent: work has been
+# moved, then, to workers who had nothing to do, and will be.
 MOST_LOST = 3
 
 
