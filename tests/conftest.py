@@ -1,5 +1,6 @@
 """Fixtures that more than one test file uses."""
 
+import logging
 import multiprocessing
 import os
 import sys
@@ -90,6 +91,17 @@ def local_cluster(quick_workers):
             yield client
 
     return started
+
+
+@pytest.fixture
+def failed_tasks():
+    """What workers of this process log of tasks that fail."""
+    logger, found = logging.getLogger("distributed.worker"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: "Failed" in record.getMessage() and found.append(record)
+    logger.addHandler(handler)
+    yield found
+    logger.removeHandler(handler)
 
 
 @pytest.fixture(scope="module")

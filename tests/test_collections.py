@@ -299,7 +299,9 @@ def test_what_workers_have_lost_of_starts_is_sent_again(name, cuts, threads_clus
     assert seen(there) == want
 
 
-def test_starts_are_sent_where_they_are_lost_again_and_again(threads_cluster, monkeypatch):
+def test_starts_are_sent_where_they_are_lost_again_and_again(
+    threads_cluster, monkeypatch, failed_tasks
+):
     name, tried = "LDA auto, warm", []
     want = seen(clone(ESTIMATORS[name]).fit(data_of(name)))
 
@@ -312,6 +314,7 @@ def test_starts_are_sent_where_they_are_lost_again_and_again(threads_cluster, mo
         there = clone(ESTIMATORS[name]).fit(data_of(name))
     assert seen(there) == want
     assert 0 < len(tried) <= 3 * kept.MOST_LOST  # of each visit's three blocks the first chunks
+    assert not failed_tasks
 
 
 def test_what_is_kept_of_a_block_goes_with_it(threads_cluster):

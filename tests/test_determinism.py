@@ -192,7 +192,7 @@ def ray_backend():
 
 @pytest.fixture(scope="module")
 def spark_backend():
-    pytest.importorskip("joblibspark", reason="joblib-spark is not installed")
+    pytest.importorskip("joblibspark", reason="joblibspark is not installed")
     sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
     from joblibspark import register_spark
 

@@ -432,7 +432,9 @@ def test_changes_are_sent_and_change_no_byte(
 
 
 @pytest.mark.parametrize("most", [1, 100])
-def test_an_edition_that_is_missed_is_sent_whole(most, monkeypatch, sent, local_cluster):
+def test_an_edition_that_is_missed_is_sent_whole(
+    most, monkeypatch, sent, local_cluster, failed_tasks
+):
     X, changed_here, losses = blocked(WIDE, WIDE_CUTS), Whole._changed, []
 
     def missed(whole, changes):
@@ -453,6 +455,7 @@ def test_an_edition_that_is_missed_is_sent_whole(most, monkeypatch, sent, local_
     assert found == want
     n_wholes = sum(isinstance(value, Whole) for value in sent)
     assert len(losses) >= min(most, MOST_LOST) and n_wholes > len(losses)
+    assert not failed_tasks  # which Dask would tell users of, with a traceback
 
 
 @NO_SIGKILL

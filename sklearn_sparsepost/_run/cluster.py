@@ -12,6 +12,7 @@ from itertools import islice, repeat
 from weakref import WeakKeyDictionary
 
 from sklearn_sparsepost._run.editions import EditionLost, Editions, Whole, edition
+from sklearn_sparsepost._run.kept import NotThere
 from sklearn_sparsepost._run.memory import freed_memory_kept
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._run.threads import most_threads, settled_threads, single_blas
@@ -124,7 +125,7 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
             with freed_memory_kept(always=True):
                 for sizes in filter(None, (below, above)):
                     halves.append(in_tree(islice(parts, len(sizes)), joined, sizes)[0])
-                first, *last = [half.value for half in _fetched(client, halves)]
+                first, *last = map(_found, _fetched(client, halves))
             return join(first, *last) if last else first
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
@@ -213,7 +214,7 @@ def _made(client, function, tasks, shared, read, ahead):
         while futures:
             [result] = _fetched(client, [futures.popleft()])
             futures.extend(islice(submitted, 1))
-            yield result.value
+            yield _found(result)
             del result
     finally:
         _cancel(client, list(futures))
@@ -310,16 +311,27 @@ def _itself(value):
     return value
 
 
+def _found(result):
+    """What a task has found, unless it was not given all."""
+    if isinstance(result.value, NotThere):
+        raise result.value
+    return result.value
+
+
 def _on_worker(function, part, shared, given):
     """Make a step on a worker, with the threads that one of its own has."""
     from distributed import get_worker
 
     n_threads = max(1, most_threads() // get_worker().state.nthreads)
-    with freed_memory_kept(), settled_threads(n_threads), single_blas():
-        if not shared:
-            return Shipped(function(part, *given))
-        with edition(shared) as value:
-            return Shipped(function(part, value, *given))
+    try:
+        with freed_memory_kept(), settled_threads(n_threads), single_blas():
+            if not shared:
+                return Shipped(function(part, *given))
+            with edition(shared) as value:
+                return Shipped(function(part, value, *given))
+    except NotThere as error:
+        # Returned, since Dask logs what is raised, with its traceback, and this is made good.
+        return Shipped(error)
 
 
 def _of_neighbours(function, join, parts, shared, given):
@@ -334,6 +346,9 @@ def _of_neighbours(function, join, parts, shared, given):
 
 def _joined(join, first, second):
     """Join what two tasks have found."""
+    for part in (first, second):
+        if isinstance(part.value, NotThere):
+            return part
     return _on_worker(join, first.value, [], (second.value,))
 
 

@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from sklearn_sparsepost._kernels import _changes as kernels
-from sklearn_sparsepost._run.kept import MOST_LOST
+from sklearn_sparsepost._run.kept import MOST_LOST, NotThere
 from sklearn_sparsepost._run.shipping import Parcel, other_bits, put_together, taken_apart
 from sklearn_sparsepost._run.threads import map_threads
 
@@ -29,7 +29,7 @@ BLOCK, BLOCKS = 1 << 20, 8
 SAMPLE = 1 << 12
 
 
-class EditionLost(Exception):
+class EditionLost(NotThere):
     """A worker does not have the edition that the changes which it was sent are of."""
 
 

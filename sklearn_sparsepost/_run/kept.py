@@ -26,7 +26,11 @@ class Known(NamedTuple):
     number: int
 
 
-class StartLost(Exception):
+class NotThere(Exception):
+    """A worker does not have what it was thought to have, and is to be sent it."""
+
+
+class StartLost(NotThere):
     """A worker does not have what it is said to know."""
 
 
