@@ -131,6 +131,7 @@ def cluster(
     threads=1,
     counts=False,
     quiet=True,
+    sums=None,
 ):
     """Seconds of passes over data on worker processes, or on threads of this process.
 
@@ -157,6 +158,9 @@ def cluster(
         Whether to count bytes, instead of seconds.
     quiet : bool, default=True
         Whether Dask is told not to look at itself so often (`QUIET`).
+    sums : {"fetched", "differences"}, default=None
+        How memoized learning gets batches' sums if they stay on the workers; see
+        :mod:`sums_on_workers`.
 
     Returns
     -------
@@ -197,6 +201,10 @@ def cluster(
             shape = (int(last - first), X.shape[1])
             blocks.append(da.from_delayed(part, shape, dtype=X.dtype))
         there = da.concatenate(blocks)
+        if sums:
+            from sums_on_workers import sums_on_workers
+
+            sums_on_workers(client, sums)
         if counts:
             return _bytes_of(model, there, X, client)
         return _result(model.fit(there), ends, client.run(peers.peak_bytes))

@@ -2,6 +2,8 @@
 
 import importlib
 import io
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,3 +103,24 @@ def test_every_file_and_experiment_is_in_the_readme():
     keys = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     experiments = {key.split("/")[0].split(",")[0] for key in keys}
     assert not {name for name in experiments if f"`{name}`" not in told}
+
+
+def test_sums_that_stay_on_workers_are_those_of_the_client(tmp_path):
+    pytest.importorskip("distributed", reason="needs the dask extra")
+    (tmp_path / "kos").mkdir()
+    counts = sp.csr_matrix(np.random.default_rng(0).poisson(0.1, (700, 300)))
+    sp.save_npz(tmp_path / "kos" / "X.npz", counts)
+    options = {"learning_method": "memoized", "n_batches": 4}
+    spec = {"kind": "cluster", "corpus": "kos", "n_topics": 5, "n_workers": 2, "options": options}
+
+    def bound(**more):
+        command = [sys.executable, str(BENCHMARKS / "measure.py"), json.dumps({**spec, **more})]
+        told = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, **where}
+        )
+        return json.loads(told.stdout.splitlines()[-1])["bound"]
+
+    where = {"SPARSEPOST_DATA": str(tmp_path)}
+    want = bound()
+    assert bound(sums="fetched") == want
+    assert bound(sums="differences") == pytest.approx(want, rel=1e-4)

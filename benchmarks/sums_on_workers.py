@@ -1,0 +1,191 @@
+"""Memoized learning whose batches' sums stay on the workers, to be compared with what there is.
+
+There are two ways. Sums may be fetched when they go out of the totals, ahead, while the workers are
+at the batch: to the same bytes. Or workers take from what they return what they have returned of
+the batch before, which only has to be added: to other last bits than those of one machine, and
+the totals are never summed anew. Both keep what a worker has on another one as well, or a death
+would lose it, and the client keeps the totals of the pass before, which it cannot make again if
+all workers die. Neither has moves, checkpoints or ``warm_start``, for which sums would be fetched.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from sklearn_sparsepost._learning import loops
+from sklearn_sparsepost._learning.state import FitState
+from sklearn_sparsepost._run import cluster, collections
+from sklearn_sparsepost._run.shipping import Shipped
+from sklearn_sparsepost._suffstats import sum_of_chunks
+
+# What a worker has returned of neighbouring blocks, by their first row in the batch.
+_RETURNED = {}
+
+
+def sums_on_workers(client, way):
+    """Have sums stay on the workers, of which there are two, in this process from now on.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    way : {"fetched", "differences"}
+        How they go out of the totals.
+    """
+    _keep_totals()
+    if way == "fetched":
+        _fetch()
+    else:
+        client.run(_return_differences)
+        _add_differences()
+
+
+def _keep_totals():
+    """Have passes write to a copy of the totals, in the memory of those of two passes before."""
+    held = []
+
+    def copied(state):
+        total = state.stats
+        new = total.copy(held.pop() if held else None)
+        held.append(total)
+        return new
+
+    FitState.lend_stats = copied
+
+
+def _stay(found):
+    """Have ``found(client, tasks, runs, futures)`` make of a batch's last sums what stays of it."""
+    in_one, fetched, last = collections.in_one, cluster._fetched, []
+
+    def noted(client, futures):
+        last[:] = futures
+        return fetched(client, futures)
+
+    def staying(client, function, tasks, shared, read, join, *given):
+        result = in_one(client, function, tasks, shared, read, join, *given)
+        result[0].stays = found(client, tasks, given[0], last) if given else None
+        last.clear()
+        return result
+
+    cluster._fetched, collections.in_one = noted, staying
+    cluster._cancel = lambda client, futures: None  # or what stays would go with them
+
+
+def _twice(client, future, worker):
+    """Have a value on another worker as well."""
+    workers = list(client.scheduler_info()["workers"])
+    other = workers[(workers.index(worker) + 1) % len(workers)]
+    return [cluster._submit(client, cluster._itself, future, workers=[other])] * (other != worker)
+
+
+# ---------------------------------------------------------------------- fetched
+
+
+class _OnWorkers:
+    """The sum of a batch: of parts that are on workers."""
+
+    def __init__(self, client, tasks, runs, futures):
+        held = client.who_has(futures)
+        self.client, self.parts, self.twins = client, [], []
+        for future in futures:
+            [worker, *_] = held[future.key]
+            part = cluster._submit(client, _statistics_of, future, workers=[worker])
+            self.parts.append(part)
+            self.twins += _twice(client, part, worker)
+
+    def fetch(self):
+        return sum_of_chunks([part.value for part in cluster._fetched(self.client, self.parts)])
+
+
+def _statistics_of(found):
+    return Shipped(found.value[0])
+
+
+def _fetch():
+    """Have sums come from the workers, while these are at the batch, or at the pass's last one."""
+    visit, sum_of_memory = loops._memoized_visit, FitState.sum_of_memory
+    pool, n_visits, coming = ThreadPoolExecutor(4), 0, {}
+    _stay(_OnWorkers)
+
+    def visited(model, corpus, state, b, *given):
+        nonlocal n_visits
+        n_visits += 1
+        is_last = n_visits % len(state.memo) == 0
+        old = state.memo[b]
+        wanted = [part for part in state.memo if part is not old] if is_last else [old]
+        coming.update((part, pool.submit(part.fetch)) for part in wanted if part is not None)
+        state.memo[b] = None
+        _, new = visit(model, corpus, state, b, *given)
+        state.memo[b], new.stays = new.stays, None
+        if is_last:
+            coming[state.memo[b]] = pool.submit(lambda: new)
+            return None, new
+        return old if old is None else coming.pop(old).result(), new
+
+    def summed(state, total):
+        there, state.memo = state.memo, [coming.pop(part).result() for part in state.memo]
+        total = sum_of_memory(state, total)
+        state.memo = there
+        return total
+
+    loops._memoized_visit, FitState.sum_of_memory = visited, summed
+
+
+# ---------------------------------------------------------------------- differences
+
+
+def _return_differences():
+    """Have this worker return of neighbours what is added to what it has returned before."""
+    of_neighbours = cluster._of_neighbours
+
+    def less_before(function, join, parts, shared, given):
+        new, kept = of_neighbours(function, join, parts, shared, given)
+        first = _first_row(given[0])
+        old, _RETURNED[first] = _RETURNED.get(first), new
+        return (new if old is None else new.plus(old, -1.0)), kept
+
+    cluster._of_neighbours = less_before
+
+
+def _first_row(given):
+    """The first row of what a task visits."""
+    _, _, _, reads, *_ = given
+    return reads[0][0][0][0]
+
+
+def _returned(first, after):
+    return Shipped(_RETURNED[first])
+
+
+def _stay_twice(client, tasks, runs, futures):
+    """Where what workers have returned of the present batch is held besides."""
+    twins, held = [], client.who_has(futures)
+    for run, future in zip(runs, futures, strict=True):
+        [worker, *_], first = held[future.key], _first_row(tasks[run.start][1])
+        part = cluster._submit(client, _returned, first, future, workers=[worker])
+        twins += _twice(client, part, worker)
+    return twins
+
+
+def _add_differences():
+    """Have differences be added to the totals, which are not summed anew."""
+    visit, late = loops._memoized_visit, []
+    _stay(_stay_twice)
+
+    def visited(model, corpus, state, b, *given):
+        old, new = visit(model, corpus, state, b, *given)
+        state.memo[b], new.stays = new.stays, None
+        if old is None:
+            late.append((state.stand_in, -new["n_samples"] / corpus.n_samples))
+        late.append((new, 1.0))
+        return old, new
+
+    def updated(model, corpus, state, *given):
+        loops._memoized_visit(model, corpus, state, *given)
+        ended(state, state.stats)
+
+    def ended(state, total):
+        total.add_in_turn(*late)
+        late.clear()
+        return total
+
+    loops._memoized_visit, loops._memoized_update = visited, updated
+    FitState.sum_of_memory = ended
