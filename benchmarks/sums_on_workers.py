@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sklearn_sparsepost._learning import loops
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._run import cluster, collections
+from sklearn_sparsepost._run.cluster import _fetched
 from sklearn_sparsepost._run.shipping import Shipped
 from sklearn_sparsepost._suffstats import sum_of_chunks
 
@@ -53,15 +54,16 @@ def _keep_totals():
 
 def _stay(found):
     """Have ``found(client, tasks, runs, futures)`` make of a batch's last sums what stays of it."""
-    in_one, fetched, last = collections.in_one, cluster._fetched, []
+    in_one, last = collections.in_one, []
 
     def noted(client, futures):
         last[:] = futures
-        return fetched(client, futures)
+        return _fetched(client, futures)
 
     def staying(client, function, tasks, shared, read, join, *given):
         result = in_one(client, function, tasks, shared, read, join, *given)
-        result[0].stays = found(client, tasks, given[0], last) if given else None
+        if given:  # a batch's sum, not the start's
+            result[0].stays = found(client, tasks, given[0], last)
         last.clear()
         return result
 
@@ -92,7 +94,7 @@ class _OnWorkers:
             self.twins += _twice(client, part, worker)
 
     def fetch(self):
-        return sum_of_chunks([part.value for part in cluster._fetched(self.client, self.parts)])
+        return sum_of_chunks([part.value for part in _fetched(self.client, self.parts)])
 
 
 def _statistics_of(found):
