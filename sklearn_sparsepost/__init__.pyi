@@ -84,19 +84,19 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> None: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     def perplexity(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
         n_particles: int = 20,
@@ -111,7 +111,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> tuple[csr_matrix, NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
@@ -120,12 +120,7 @@ class AliasLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> float: ...
     @property
     def topic_word_distr_(self) -> NDArray[Any]: ...
-    def transform(
-        self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
-        *,
-        normalize: bool = True,
-    ) -> NDArray[Any] | csr_matrix: ...
+    def transform(self, X: Any, *, normalize: bool = True) -> NDArray[Any] | csr_matrix: ...
 
 class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
     n_components: int
@@ -191,7 +186,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> None: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
@@ -199,13 +194,13 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     def logits_(self) -> NDArray[Any]: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     def perplexity(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
         n_particles: int = 20,
@@ -222,7 +217,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> tuple[csr_matrix, NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
@@ -246,12 +241,7 @@ class GibbsCTM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppor
     ) -> TopicTree: ...
     @property
     def topic_word_distr_(self) -> NDArray[Any]: ...
-    def transform(
-        self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
-        *,
-        normalize: bool = True,
-    ) -> NDArray[Any] | csr_matrix: ...
+    def transform(self, X: Any, *, normalize: bool = True) -> NDArray[Any] | csr_matrix: ...
 
 class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
     n_components: int
@@ -353,29 +343,15 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None: ...
-    def bound(
-        self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
-        groups: ArrayLike | None = None,
-    ) -> float: ...
-    def fit(
-        self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
-        y: Any = None,
-        groups: ArrayLike | None = None,
-    ) -> Self: ...
+    def bound(self, X: Any, groups: ArrayLike | None = None) -> float: ...
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self: ...
     def fit_transform(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         groups: ArrayLike | None = None,
     ) -> NDArray[Any] | csr_matrix: ...
-    def partial_fit(
-        self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
-        y: Any = None,
-        groups: ArrayLike | None = None,
-    ) -> Self: ...
+    def partial_fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self: ...
     def sample(
         self,
         n_samples: int = 1,
@@ -385,7 +361,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> tuple[csr_matrix | NDArray[Any], NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -398,7 +374,7 @@ class SparseHDP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     def topic_word_distr_(self) -> NDArray[Any]: ...
     def transform(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         groups: ArrayLike | None = None,
         *,
         normalize: bool = True,
@@ -479,10 +455,10 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None: ...
-    def bound(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> float: ...
+    def bound(self, X: Any) -> float: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
@@ -496,13 +472,13 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> SparseLDA: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     def perplexity(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
         n_particles: int = 20,
@@ -517,7 +493,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> tuple[csr_matrix, NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         *,
         method: Literal["completion", "left-to-right"] = 'completion',
@@ -526,12 +502,7 @@ class SparseLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSuppo
     ) -> float: ...
     @property
     def topic_word_distr_(self) -> NDArray[Any]: ...
-    def transform(
-        self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
-        *,
-        normalize: bool = True,
-    ) -> NDArray[Any] | csr_matrix: ...
+    def transform(self, X: Any, *, normalize: bool = True) -> NDArray[Any] | csr_matrix: ...
 
 class SparseMixture(DensityMixin, CallbackSupportMixin, BaseEstimator):
     n_components: int
@@ -632,33 +603,30 @@ class SparseMixture(DensityMixin, CallbackSupportMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None: ...
-    def aic(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> float: ...
-    def bic(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> float: ...
+    def aic(self, X: Any) -> float: ...
+    def bic(self, X: Any) -> float: ...
     def fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     def fit_predict(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> NDArray[Any]: ...
     def partial_fit(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self: ...
     @property
     def precisions_(self) -> NDArray[Any]: ...
-    def predict(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> NDArray[Any]: ...
-    def predict_proba(
-        self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
-    ) -> NDArray[Any] | csr_matrix: ...
+    def predict(self, X: Any) -> NDArray[Any]: ...
+    def predict_proba(self, X: Any) -> NDArray[Any] | csr_matrix: ...
     def sample(
         self,
         n_samples: int = 1,
@@ -667,11 +635,11 @@ class SparseMixture(DensityMixin, CallbackSupportMixin, BaseEstimator):
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
     def score(
         self,
-        X: ArrayLike | spmatrix | sparray | NDArray[Any],
+        X: Any,
         y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> float: ...
-    def score_samples(self, X: ArrayLike | spmatrix | sparray | NDArray[Any]) -> NDArray[Any]: ...
+    def score_samples(self, X: Any) -> NDArray[Any]: ...
 
 class TopicSummary:
     topic_word_distr: NDArray[Any]

@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_sparsepost._checks import check_counts
 from sklearn_sparsepost._run.collections import (
+    as_array,
     blocks_of,
     check_columns,
     is_collection,
+    is_dask_frame,
     map_rows,
 )
 from sklearn_sparsepost._run.memory import forget
@@ -179,28 +181,35 @@ class BaseSparsePosterior(CallbackSupportMixin, BaseEstimator):
 
     def _collected(self, X, check, *, reset):
         """The checked blocks of a Dask array, as wide as the fitted model wants them."""
-        X = blocks_of(X, check)
-        self._check_width(X.shape, reset=reset)
-        return X
+        blocks = blocks_of(as_array(X), check)
+        self._check_width(X, blocks.shape, reset=reset)
+        return blocks
 
-    def _check_width(self, shape, *, reset):
-        """Note the width of data that are not here, or hold it against the fit's."""
-        if not np.isnan(shape[1]):
+    def _check_width(self, X, shape, *, reset):
+        """Note width and names of data that are not here, or hold them against the fit's."""
+        if is_dask_frame(X):
+            import pandas as pd  # as Dask has it
+
+            columns = pd.DataFrame(columns=X.columns)
+            validate_data(self, columns, reset=reset, skip_check_array=True)
+        elif not np.isnan(shape[1]):
             rows = 1 if np.isnan(shape[0]) else min(int(shape[0]), 1)
             stand_in = sp.csr_matrix((rows, int(shape[1])))
             validate_data(self, stand_in, accept_sparse="csr", reset=reset)
 
     def _map_rows(self, X, method, n_columns, dtype, **options):
         """A Dask array of what a method makes of the rows of another, once it is asked for."""
+        X, given = as_array(X), X
         check_columns(X)
-        self._check_width(X.shape, reset=False)
+        self._check_width(given, X.shape, reset=False)
         sparse = self.sparse_output and n_columns is not None
         return map_rows(X, self._sent(), method, n_columns, dtype, sparse=sparse, options=options)
 
     def _sent(self):
         """This estimator, fitted, as workers are sent it."""
         sent = type(self).__new__(type(self))
-        left = {"_fit_state", "_pass_ended", "_sklearn_output_config"}
+        # Blocks are matrices, without names: these are looked at here.
+        left = {"_fit_state", "_pass_ended", "_sklearn_output_config", "feature_names_in_"}
         for name, value in vars(self).items():
             if name not in left and "callback" not in name:
                 vars(sent)[name] = value

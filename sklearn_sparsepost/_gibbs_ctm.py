@@ -23,7 +23,7 @@ from sklearn_sparsepost._models.logistic_normal import (
     LogitInference,
     LogitPrior,
 )
-from sklearn_sparsepost._run.collections import is_collection
+from sklearn_sparsepost._run.collections import n_blocks_of
 from sklearn_sparsepost._run.threads import local_threads, settled_threads, single_blas
 from sklearn_sparsepost._sampled_topics import BaseSampledTopics
 from sklearn_sparsepost._sampling import ctm, lda
@@ -326,7 +326,7 @@ class GibbsCTM(BaseSampledTopics):
         return super()._resolve_priors(n_features)
 
     def _refuse_blocks(self, X):
-        if is_collection(X) and X.numblocks[0] > 1 and self.memmap_folder is not None:
+        if self.memmap_folder is not None and n_blocks_of(X) > 1:
             raise ValueError(
                 f"memmap_folder={self.memmap_folder!r}, but X is a Dask array: its workers hold "
                 "the logits of their blocks in memory"

@@ -27,6 +27,7 @@ from sklearn_sparsepost._models.word_weights import WordWeights
 from sklearn_sparsepost._run.blocks import group_blocks, labels_by_block
 from sklearn_sparsepost._run.chunks import DenseChunk, group_rows
 from sklearn_sparsepost._run.collections import (
+    as_array,
     check_columns,
     corpus_of,
     is_collection,
@@ -180,7 +181,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in documents; fractions are legal. CSR is not copied unless it stores
             zeros, may be read-only or memory-mapped, and is read a batch at a time. Or rows of
             real data, which are dense, and may be memory-mapped if rows of a group are neighbours.
@@ -219,7 +220,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in the documents of the batch, or rows of whole groups.
         y : None
             Ignored.
@@ -244,7 +245,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             As for :meth:`fit`.
         y : None
             Ignored.
@@ -333,8 +334,9 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Only labels are computed before.
         """
+        X, given = as_array(X), X
         check_columns(X)
-        self._check_width(X.shape, reset=False)
+        self._check_width(given, X.shape, reset=False)
         labels, grouping = labels_by_block(X, groups)
         found = [np.unique(part) if of_groups else part for part in labels]
         options = {"sparse": self.sparse_output and n_columns is not None, "options": options}
@@ -366,7 +368,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in documents, or rows of real data.
         groups : array-like of shape (n_samples,), default=None
             Which group each row of real data belongs to.
@@ -380,7 +382,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
             Posterior mean topic weights. A row depends on its document alone. With
             `sparse_output` the active topics only, renormalised. Of real data there is a row a
             group, in the order of ``np.unique(groups)``; in a dataframe of pandas these labels are
-            its index. A Dask array for a Dask array, computed when it is asked for.
+            its index. A Dask array for data of Dask, computed when it is asked for.
         """
         check_is_fitted(self)
         if self._holds_words:
@@ -409,7 +411,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, Dask array} of shape (n_samples, n_features)
+        X : {array-like, Dask array or dataframe} of shape (n_samples, n_features)
             The rows.
         groups : array-like of shape (n_samples,), default=None
             Which group each row belongs to; must be given.
@@ -418,7 +420,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
         -------
         resp : ndarray, csr_matrix or Dask array of shape (n_samples, n_components)
             Posterior probabilities, at most `sparsity_level` of them not 0; rows sum to 1. CSR
-            with `sparse_output`. A Dask array for a Dask array, computed when it is asked for.
+            with `sparse_output`. A Dask array for data of Dask, computed when it is asked for.
         """
         check_is_fitted(self)
         dtype = self.topic_weights_.dtype
@@ -442,7 +444,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, Dask array} of shape (n_samples, n_features)
+        X : {array-like, Dask array or dataframe} of shape (n_samples, n_features)
             The rows.
         groups : array-like of shape (n_samples,), default=None
             Which group each row belongs to; must be given.
@@ -452,7 +454,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
         Returns
         -------
         log_likelihood : ndarray or Dask array of shape (n_samples,)
-            In nats. A Dask array for a Dask array, computed when it is asked for.
+            In nats. A Dask array for data of Dask, computed when it is asked for.
         """
         check_is_fitted(self)
         if is_collection(X):
@@ -482,7 +484,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in held-out documents, or rows of held-out groups.
         y : None
             Ignored.
@@ -523,7 +525,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in held-out documents.
         method : {"completion", "left-to-right"}, default="completion"
             What is predicted from what, as for :meth:`score`.
@@ -545,7 +547,7 @@ class BaseGroupedTopics(BaseVariationalTopics):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in documents, or rows of real data.
         groups : array-like of shape (n_samples,), default=None
             Which group each row of real data belongs to.

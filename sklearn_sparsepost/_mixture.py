@@ -460,7 +460,7 @@ class SparseMixture(BaseMixture):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data; sparse for "multinomial" only. May be memory-mapped, and is read a chunk at a
             time. Blocks of a Dask array are held by its workers and worked on there
             (:ref:`on_a_cluster`).
@@ -560,7 +560,7 @@ class SparseMixture(BaseMixture):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Rows of the batch.
         y : None
             Ignored.

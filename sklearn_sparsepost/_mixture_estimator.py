@@ -88,13 +88,13 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data.
 
         Returns
         -------
         labels : ndarray or Dask array of shape (n_samples,)
-            Components; of equally probable ones the first. A Dask array for a Dask array, computed
+            Components; of equally probable ones the first. A Dask array for data of Dask, computed
             when it is asked for.
         """
         if is_collection(X):
@@ -110,7 +110,7 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data.
         y : None
             Ignored.
@@ -129,14 +129,14 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data.
 
         Returns
         -------
         resp : ndarray, csr_matrix or Dask array of shape (n_samples, n_components)
             Posterior probabilities, at most `sparsity_level` of them not 0; rows sum to 1. CSR
-            with `sparse_output`. A Dask array for a Dask array, computed when it is asked for.
+            with `sparse_output`. A Dask array for data of Dask, computed when it is asked for.
         """
         if is_collection(X):
             check_is_fitted(self)
@@ -162,13 +162,13 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data.
 
         Returns
         -------
         log_likelihood : ndarray or Dask array of shape (n_samples,)
-            In nats. A Dask array for a Dask array, computed when it is asked for.
+            In nats. A Dask array for data of Dask, computed when it is asked for.
         """
         check_is_fitted(self)
         if is_collection(X):
@@ -190,7 +190,7 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data.
         y : None
             Ignored.
@@ -214,7 +214,7 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data.
 
         Returns
@@ -232,7 +232,7 @@ class BaseMixture(DensityMixin, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             The data.
 
         Returns

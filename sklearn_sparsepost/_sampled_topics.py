@@ -12,7 +12,7 @@ from sklearn_sparsepost._models.documents import DirichletDocuments
 from sklearn_sparsepost._models.inference import DirichletInference
 from sklearn_sparsepost._models.priors import compact_prior
 from sklearn_sparsepost._run.blocks import only_block
-from sklearn_sparsepost._run.collections import corpus_of, is_collection
+from sklearn_sparsepost._run.collections import corpus_of, is_collection, n_blocks_of
 from sklearn_sparsepost._run.dispatch import Corpus
 from sklearn_sparsepost._run.streams import STREAM_INIT, keyed_generator
 from sklearn_sparsepost._run.threads import local_threads, settled_threads
@@ -78,7 +78,7 @@ class BaseSampledTopics(BaseTopicEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in documents. Held as tokens from then on, for `partial_fit` and
             `warm_start`: 6 bytes each, 8 with more than 65,536 topics. Of a Dask array in blocks
             of rows the workers hold the tokens of their blocks, for as long, and the counts of
@@ -128,7 +128,7 @@ class BaseSampledTopics(BaseTopicEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in the new documents. Blocks of a Dask array are appended to those of
             other Dask arrays, on the same cluster, and all of them are swept side by side as by
             :meth:`fit`. A chain has all its documents in this process, or all in blocks.
@@ -171,15 +171,15 @@ class BaseSampledTopics(BaseTopicEstimator):
     def _appends_blocks(self, X):
         """Whether documents are appended to blocks; else they must not have more than one."""
         kept = getattr(self, "_fit_state", None)
-        several = is_collection(X) and X.numblocks[0] > 1
+        n_blocks = n_blocks_of(X)
         if not isinstance(kept, InBlocks):
-            if several and kept is not None:
+            if n_blocks > 1 and kept is not None:
                 raise ValueError(
-                    f"X is a Dask array of {X.numblocks[0]} blocks, but partial_fit appends to the "
+                    f"X is a Dask array of {n_blocks} blocks, but partial_fit appends to the "
                     "documents of a chain, and those of this one are in this process: give it "
                     "X.compute(), or begin with an array of more than one block"
                 )
-            return several
+            return n_blocks > 1
         if not is_collection(X):
             raise ValueError(
                 "partial_fit appends to the documents of a chain, but those of this one are in "

@@ -97,7 +97,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in documents.
         normalize : bool, default=True
             Whether rows sum to 1. If not, they sum to the document's tokens plus the sum of
@@ -108,7 +108,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         doc_topic : ndarray, csr_matrix or Dask array of shape (n_samples, n_components)
             Posterior mean topic weights. A row depends on its document alone. With
-            `sparse_output` the active topics only, renormalised. A Dask array for a Dask array,
+            `sparse_output` the active topics only, renormalised. A Dask array for data of Dask,
             computed when it is asked for.
         """
         check_is_fitted(self)
@@ -137,7 +137,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in held-out documents.
         y : None
             Ignored.
@@ -174,7 +174,7 @@ class BaseTopicEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in held-out documents.
         method : {"completion", "left-to-right"}, default="completion"
             What is predicted from what, as for :meth:`score`.

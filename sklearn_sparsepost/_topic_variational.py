@@ -62,7 +62,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in documents; fractions are legal. CSR is not copied unless it stores
             zeros, may be read-only or memory-mapped, and is read a batch at a time. Blocks of a
             Dask array are held by its workers and worked on there (:ref:`on_a_cluster`).
@@ -113,7 +113,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in the documents of the batch.
         y : None
             Ignored.
@@ -287,7 +287,7 @@ class BaseVariationalTopics(BaseTopicEstimator, BaseVariational):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask array} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or dataframe} of shape (n_samples, n_features)
             Counts of words in documents.
 
         Returns

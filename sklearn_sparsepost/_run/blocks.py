@@ -9,6 +9,7 @@ from sklearn_sparsepost._run.collections import (
     Blocks,
     _client_of,
     _told_of_lost_cluster,
+    as_array,
     is_collection,
 )
 
@@ -158,6 +159,7 @@ def _brought(groups):
     """The blocks of a Dask array of labels, in this process."""
     import dask
 
+    groups = as_array(groups)
     parts = list(groups.to_delayed().ravel())
     with _told_of_lost_cluster():
         client = _client_of(groups)

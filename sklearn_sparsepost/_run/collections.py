@@ -36,13 +36,30 @@ CLUSTER_LOST = {
 
 
 def is_collection(X):
-    """Whether some data are a Dask array, or blocks of one."""
-    return isinstance(X, Blocks) or (hasattr(X, "dask") and hasattr(X, "map_blocks"))
+    """Whether some data are a Dask array or dataframe, or blocks of one."""
+    is_array = hasattr(X, "dask") and hasattr(X, "map_blocks")
+    return is_array or is_dask_frame(X) or isinstance(X, Blocks)
+
+
+def is_dask_frame(X):
+    """Whether some data are a Dask dataframe, or a column of one."""
+    return hasattr(X, "to_dask_array")
+
+
+def as_array(X):
+    """The values of a Dask dataframe, or of a column, as a Dask array; other data as they are."""
+    return X.to_dask_array() if is_dask_frame(X) else X
+
+
+def n_blocks_of(X):
+    """In how many blocks the rows of a Dask array or dataframe are; 0 of other data."""
+    return as_array(X).numblocks[0] if is_collection(X) else 0
 
 
 def float_type(X, fitted):
-    """The type of results for a Dask array: its own, or a fitted attribute's if it has integers."""
-    return X.dtype if X.dtype in (np.float32, np.float64) else fitted.dtype
+    """The type of results for a collection: its own, or a fitted attribute's if it has integers."""
+    dtype = as_array(X).dtype
+    return dtype if dtype in (np.float32, np.float64) else fitted.dtype
 
 
 def check_columns(X):
