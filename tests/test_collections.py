@@ -619,21 +619,6 @@ def test_tasks_whose_globals_are_lost_are_sent_again(
     assert list(tasks) == [*range(n_made, 9)]
 
 
-def test_a_cluster_that_is_gone(local_cluster):
-    X = data_of("LDA")
-    estimator = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
-    with local_cluster(1, processes=False) as client:
-        with client.as_current():
-            held = X.persist()
-            estimator.fit(held)
-        before = seen(estimator)
-    with pytest.raises(RuntimeError, match="the Dask cluster is gone"):
-        estimator.fit(held)
-    assert seen(estimator) == before
-    estimator.fit(X)
-    assert estimator.n_iter_ == 6
-
-
 # ---------------------------------------------------------------------- bad input
 
 

@@ -102,3 +102,18 @@ def test_a_lost_scheduler_is_told_soon(tmp_path):
         assert time.monotonic() - ended[0] < SOON
     lda.set_callbacks()
     assert lda.n_iter_ >= 2 and np.isfinite(lda.components_).all()
+
+
+def test_a_cluster_that_is_gone(local_cluster):
+    X = blocked(COUNTS, COUNT_CUTS)
+    estimator = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
+    with local_cluster(1, processes=False) as client:
+        with client.as_current():
+            held = X.persist()
+            estimator.fit(held)
+        before = seen(estimator)
+    with pytest.raises(RuntimeError, match="the Dask cluster is gone"):
+        estimator.fit(held)
+    assert seen(estimator) == before
+    estimator.fit(X)
+    assert estimator.n_iter_ == 6
