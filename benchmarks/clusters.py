@@ -158,7 +158,7 @@ def cluster(
         Whether to count bytes, instead of seconds.
     quiet : bool, default=True
         Whether Dask is told not to look at itself so often (`QUIET`).
-    sums : {"fetched", "differences"}, default=None
+    sums : {"fetched", "differences", "differences, disk"}, default=None
         How memoized learning gets batches' sums if they stay on the workers; see
         :mod:`sums_on_workers`.
 

@@ -41,7 +41,7 @@ def _on_workers(found, name, spec, n_rounds):
     if not name.endswith("10 batches"):
         seconds["2 workers, Dask as it comes"] = {"n_workers": 2, "quiet": False}
     if name.endswith("4 batches"):
-        for way in ("fetched", "differences"):
+        for way in ("fetched", "differences", "differences, disk"):
             seconds[f"2 workers, sums there, {way}"] = {"n_workers": 2, "sums": way}
     for number in range(n_rounds):  # in turns, since machines have better and worse hours
         of = f"#{number}" if number else ""

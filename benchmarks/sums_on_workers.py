@@ -3,12 +3,15 @@
 There are two ways. Sums may be fetched when they go out of the totals, ahead, while the workers are
 at the batch: to the same bytes. Or workers take from what they return what they have returned of
 the batch before, which only has to be added: to other last bits than those of one machine, and
-the totals are never summed anew. Both keep what a worker has on another one as well, or a death
-would lose it, and the client keeps the totals of the pass before, which it cannot make again if
-all workers die. Neither has moves, checkpoints or ``warm_start``, for which sums would be fetched.
+the totals are never summed anew. What a worker has is on another one as well, or a death would lose
+it, or on the worker's disk, where it outlives the process, but not the machine; and the client
+keeps the totals of the pass before, which it cannot make again if all workers die. None of this has
+moves, checkpoints or ``warm_start``, for which sums would be fetched.
 """
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from sklearn_sparsepost._learning import loops
 from sklearn_sparsepost._learning.state import FitState
@@ -28,15 +31,16 @@ def sums_on_workers(client, way):
     ----------
     client : distributed.Client
         Of the cluster.
-    way : {"fetched", "differences"}
-        How they go out of the totals.
+    way : {"fetched", "differences", "differences, disk"}
+        How they go out of the totals, and whether they are on disk, not on another worker.
     """
     _keep_totals()
     if way == "fetched":
         _fetch()
     else:
-        client.run(_return_differences)
-        _add_differences()
+        on_disk = way != "differences"
+        client.run(_return_differences, on_disk)
+        _add_differences(_nowhere_else if on_disk else _stay_twice)
 
 
 def _keep_totals():
@@ -134,17 +138,28 @@ def _fetch():
 # ---------------------------------------------------------------------- differences
 
 
-def _return_differences():
+def _return_differences(on_disk, dask_worker):
     """Have this worker return of neighbours what is added to what it has returned before."""
-    of_neighbours = cluster._of_neighbours
+    of_neighbours, folder = cluster._of_neighbours, Path(dask_worker.local_directory)
+    writer = ThreadPoolExecutor(1)
 
     def less_before(function, join, parts, shared, given):
         new, kept = of_neighbours(function, join, parts, shared, given)
         first = _first_row(given[0])
         old, _RETURNED[first] = _RETURNED.get(first), new
+        if on_disk:
+            writer.submit(_write, new, folder / f"sum-{first}")
         return (new if old is None else new.plus(old, -1.0)), kept
 
     cluster._of_neighbours = less_before
+
+
+def _write(value, path):
+    """Write a value to disk, whole or not at all."""
+    new = path.with_suffix(".new")
+    with new.open("wb") as file:
+        pickle.dump(Shipped(value), file, protocol=5)
+    new.replace(path)
 
 
 def _first_row(given):
@@ -167,10 +182,15 @@ def _stay_twice(client, tasks, runs, futures):
     return twins
 
 
-def _add_differences():
+def _nowhere_else(client, tasks, runs, futures):
+    """What is held besides of what workers have written to their disks."""
+    return []
+
+
+def _add_differences(besides):
     """Have differences be added to the totals, which are not summed anew."""
     visit, late = loops._memoized_visit, []
-    _stay(_stay_twice)
+    _stay(besides)
 
     def visited(model, corpus, state, b, *given):
         old, new = visit(model, corpus, state, b, *given)

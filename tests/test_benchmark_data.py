@@ -123,4 +123,6 @@ def test_sums_that_stay_on_workers_are_those_of_the_client(tmp_path):
     where = {"SPARSEPOST_DATA": str(tmp_path)}
     want = bound()
     assert bound(sums="fetched") == want
-    assert bound(sums="differences") == pytest.approx(want, rel=1e-4)
+    differences = bound(sums="differences")
+    assert differences == pytest.approx(want, rel=1e-4)
+    assert bound(sums="differences, disk") == differences
