@@ -16,6 +16,8 @@ QUIET = {
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
 }
+# So that what is to be returned of neighbours is, by the worker that returned it before.
+AT_HOME = {"distributed.scheduler.work-stealing": False}
 
 
 class _Ends:
@@ -188,7 +190,7 @@ def cluster(
 
     given = {"n_workers": n_workers, "threads_per_worker": threads, "processes": True}
     with (
-        dask.config.set(QUIET if quiet else {}),
+        dask.config.set({**(QUIET if quiet else {}), **(AT_HOME if sums else {})}),
         distributed.LocalCluster(**given, dashboard_address=":0") as held,
         distributed.Client(held) as client,
     ):

@@ -57,7 +57,10 @@ def _keep_totals():
 
 
 def _stay(found):
-    """Have ``found(client, tasks, runs, futures)`` make of a batch's last sums what stays of it."""
+    """Have ``found(client, places, futures)`` make of a batch's last sums what stays of it.
+
+    It is told where what is returned of which neighbours, by their first row, was summed.
+    """
     in_one, last = collections.in_one, []
 
     def noted(client, futures):
@@ -67,7 +70,9 @@ def _stay(found):
     def staying(client, function, tasks, shared, read, join, *given):
         result = in_one(client, function, tasks, shared, read, join, *given)
         if given:  # a batch's sum, not the start's
-            result[0].stays = found(client, tasks, given[0], last)
+            firsts = [read(tasks[run.start]) for run in given[0]]
+            places = [(home, _first_row(own)) for _, own, home in firsts]
+            result[0].stays = found(client, places, last)
         last.clear()
         return result
 
@@ -88,7 +93,7 @@ def _twice(client, future, worker):
 class _OnWorkers:
     """The sum of a batch: of parts that are on workers."""
 
-    def __init__(self, client, tasks, runs, futures):
+    def __init__(self, client, places, futures):
         held = client.who_has(futures)
         self.client, self.parts, self.twins = client, [], []
         for future in futures:
@@ -168,21 +173,20 @@ def _first_row(given):
     return reads[0][0][0][0]
 
 
-def _returned(first, after):
+def _returned(first):
     return Shipped(_RETURNED[first])
 
 
-def _stay_twice(client, tasks, runs, futures):
+def _stay_twice(client, places, futures):
     """Where what workers have returned of the present batch is held besides."""
-    twins, held = [], client.who_has(futures)
-    for run, future in zip(runs, futures, strict=True):
-        [worker, *_], first = held[future.key], _first_row(tasks[run.start][1])
-        part = cluster._submit(client, _returned, first, future, workers=[worker])
+    twins = []
+    for worker, first in places:
+        part = cluster._submit(client, _returned, first, workers=[worker])
         twins += _twice(client, part, worker)
     return twins
 
 
-def _nowhere_else(client, tasks, runs, futures):
+def _nowhere_else(client, places, futures):
     """What is held besides of what workers have written to their disks."""
     return []
 
