@@ -146,14 +146,16 @@ def _fetch():
 def _return_differences(on_disk, dask_worker):
     """Have this worker return of neighbours what is added to what it has returned before."""
     of_neighbours, folder = cluster._of_neighbours, Path(dask_worker.local_directory)
-    writer = ThreadPoolExecutor(1)
+    writer, written = ThreadPoolExecutor(1), {}
 
     def less_before(function, join, parts, shared, given):
         new, kept = of_neighbours(function, join, parts, shared, given)
         first = _first_row(given[0])
         old, _RETURNED[first] = _RETURNED.get(first), new
         if on_disk:
-            writer.submit(_write, new, folder / f"sum-{first}")
+            if old is not None:
+                written[first].result()  # of the pass before: raises what has kept it from disk
+            written[first] = writer.submit(_write, new, folder / f"sum-{first}")
         return (new if old is None else new.plus(old, -1.0)), kept
 
     cluster._of_neighbours = less_before
@@ -197,6 +199,8 @@ def _add_differences(besides):
     _stay(besides)
 
     def visited(model, corpus, state, b, *given):
+        for future in state.memo[b] or ():
+            future.result()  # raises what has kept it from the other worker
         old, new = visit(model, corpus, state, b, *given)
         state.memo[b], new.stays = new.stays, None
         if old is None:

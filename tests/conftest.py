@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn_sparsepost.datasets import make_lda_corpus
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-REASON = "needs the real corpora of ../shared, which this checkout is without"
+REASON = "needs the real corpora in ../shared, beside the checkout: see benchmarks/README.md"
 
 
 @pytest.fixture(scope="session")
