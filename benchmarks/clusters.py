@@ -59,8 +59,8 @@ def _counted(sent):
     from sklearn_sparsepost._run import cluster, collections
     from sklearn_sparsepost._run.shipping import Shipped
 
-    submit, to_workers, in_one = cluster._submit, cluster.sent_to_workers, cluster.in_one
-    fetched = cluster._fetched
+    submit, to_workers, in_one = cluster.submit, cluster.sent_to_workers, cluster.in_one
+    fetched = cluster.fetched
     held = {"waited": 0.0}
 
     def counting_task(client, function, *given, **place):
@@ -87,8 +87,8 @@ def _counted(sent):
         held["waited"] += perf_counter() - began  # for workers, and for what is counted here
         return result
 
-    cluster._submit, cluster.sent_to_workers = counting_task, counting
-    cluster._fetched = counting_results
+    cluster.submit, cluster.sent_to_workers = counting_task, counting
+    cluster.fetched = counting_results
     collections.in_one = counting_total
     return held
 
@@ -189,8 +189,9 @@ def cluster(
     import distributed
 
     given = {"n_workers": n_workers, "threads_per_worker": threads, "processes": True}
+    differs = sums is not None and sums.startswith("differences")
     with (
-        dask.config.set({**(QUIET if quiet else {}), **(AT_HOME if sums else {})}),
+        dask.config.set({**(QUIET if quiet else {}), **(AT_HOME if differs else {})}),
         distributed.LocalCluster(**given, dashboard_address=":0") as held,
         distributed.Client(held) as client,
     ):

@@ -1,24 +1,27 @@
 """Memoized learning whose batches' sums stay on the workers, to be compared with what there is.
 
-There are two ways. Sums may be fetched when they go out of the totals, ahead, while the workers are
-at the batch: to the same bytes. Or workers take from what they return what they have returned of
-the batch before, which only has to be added: to other last bits than those of one machine, and
-the totals are never summed anew. What a worker has is on another one as well, or a death would lose
-it, or on the worker's disk, where it outlives the process, but not the machine; and the client
-keeps the totals of the pass before, which it cannot make again if all workers die. None of this has
-moves, checkpoints or ``warm_start``, for which sums would be fetched.
+There are two ways. Sums are fetched when they go out of the totals, ahead, while the workers are
+at the batch: to the same bytes. That is what ``sklearn_sparsepost.batch_sums`` of Dask's
+configuration has. Or workers take from what they return what they have returned of the batch
+before, which only has to be added: to other last bits than those of one machine, and the totals are
+never summed anew. What a worker has is on another one as well, or a death would lose it, or on the
+worker's disk, where it outlives the process, but not the machine; and the client keeps the totals
+of the pass before, which it cannot make again if all workers die. This second way is here alone,
+and has no moves, checkpoints or ``warm_start``, for which sums would be fetched.
 """
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import dask
+
 from sklearn_sparsepost._learning import loops
 from sklearn_sparsepost._learning.state import FitState
 from sklearn_sparsepost._run import cluster, collections
-from sklearn_sparsepost._run.cluster import _fetched
+from sklearn_sparsepost._run.cluster import fetched
+from sklearn_sparsepost._run.kept_sums import OPTION
 from sklearn_sparsepost._run.shipping import Shipped
-from sklearn_sparsepost._suffstats import sum_of_chunks
 
 # What a worker has returned of neighbouring blocks, by their first row in the batch.
 _RETURNED = {}
@@ -34,13 +37,13 @@ def sums_on_workers(client, way):
     way : {"fetched", "differences", "differences, disk"}
         How they go out of the totals, and whether they are on disk, not on another worker.
     """
-    _keep_totals()
     if way == "fetched":
-        _fetch()
-    else:
-        on_disk = way != "differences"
-        client.run(_return_differences, on_disk)
-        _add_differences(_nowhere_else if on_disk else _stay_twice)
+        dask.config.set({OPTION: "workers"})
+        return
+    _keep_totals()
+    on_disk = way != "differences"
+    client.run(_return_differences, on_disk)
+    _add_differences(_nowhere_else if on_disk else _stay_twice)
 
 
 def _keep_totals():
@@ -65,7 +68,7 @@ def _stay(found):
 
     def noted(client, futures):
         last[:] = futures
-        return _fetched(client, futures)
+        return fetched(client, futures)
 
     def staying(client, function, tasks, shared, read, join, *given):
         result = in_one(client, function, tasks, shared, read, join, *given)
@@ -76,68 +79,15 @@ def _stay(found):
         last.clear()
         return result
 
-    cluster._fetched, collections.in_one = noted, staying
+    cluster.fetched, collections.in_one = noted, staying
     cluster._cancel = lambda client, futures: None  # or what stays would go with them
 
 
 def _twice(client, future, worker):
     """Have a value on another worker as well."""
-    workers = list(client.scheduler_info()["workers"])
+    workers = sorted(client.nthreads())  # asks; what the client knows of them may be old
     other = workers[(workers.index(worker) + 1) % len(workers)]
-    return [cluster._submit(client, cluster._itself, future, workers=[other])] * (other != worker)
-
-
-# ---------------------------------------------------------------------- fetched
-
-
-class _OnWorkers:
-    """The sum of a batch: of parts that are on workers."""
-
-    def __init__(self, client, places, futures):
-        held = client.who_has(futures)
-        self.client, self.parts, self.twins = client, [], []
-        for future in futures:
-            [worker, *_] = held[future.key]
-            part = cluster._submit(client, _statistics_of, future, workers=[worker])
-            self.parts.append(part)
-            self.twins += _twice(client, part, worker)
-
-    def fetch(self):
-        return sum_of_chunks([part.value for part in _fetched(self.client, self.parts)])
-
-
-def _statistics_of(found):
-    return Shipped(found.value[0])
-
-
-def _fetch():
-    """Have sums come from the workers, while these are at the batch, or at the pass's last one."""
-    visit, sum_of_memory = loops._memoized_visit, FitState.sum_of_memory
-    pool, n_visits, coming = ThreadPoolExecutor(4), 0, {}
-    _stay(_OnWorkers)
-
-    def visited(model, corpus, state, b, *given):
-        nonlocal n_visits
-        n_visits += 1
-        is_last = n_visits % len(state.memo) == 0
-        old = state.memo[b]
-        wanted = [part for part in state.memo if part is not old] if is_last else [old]
-        coming.update((part, pool.submit(part.fetch)) for part in wanted if part is not None)
-        state.memo[b] = None
-        _, new = visit(model, corpus, state, b, *given)
-        state.memo[b], new.stays = new.stays, None
-        if is_last:
-            coming[state.memo[b]] = pool.submit(lambda: new)
-            return None, new
-        return old if old is None else coming.pop(old).result(), new
-
-    def summed(state, total):
-        there, state.memo = state.memo, [coming.pop(part).result() for part in state.memo]
-        total = sum_of_memory(state, total)
-        state.memo = there
-        return total
-
-    loops._memoized_visit, FitState.sum_of_memory = visited, summed
+    return [cluster.submit(client, cluster.itself, future, workers=[other])] * (other != worker)
 
 
 # ---------------------------------------------------------------------- differences
@@ -183,7 +133,7 @@ def _stay_twice(client, places, futures):
     """Where what workers have returned of the present batch is held besides."""
     twins = []
     for worker, first in places:
-        part = cluster._submit(client, _returned, first, workers=[worker])
+        part = cluster.submit(client, _returned, first, workers=[worker])
         twins += _twice(client, part, worker)
     return twins
 
@@ -201,12 +151,13 @@ def _add_differences(besides):
     def visited(model, corpus, state, b, *given):
         for future in state.memo[b] or ():
             future.result()  # raises what has kept it from the other worker
-        old, new = visit(model, corpus, state, b, *given)
+        is_first = state.memo[b] is None
+        new = visit(model, corpus, state, b, *given)
         state.memo[b], new.stays = new.stays, None
-        if old is None:
+        if is_first:
             late.append((state.stand_in, -new["n_samples"] / corpus.n_samples))
         late.append((new, 1.0))
-        return old, new
+        return new
 
     def updated(model, corpus, state, *given):
         loops._memoized_visit(model, corpus, state, *given)

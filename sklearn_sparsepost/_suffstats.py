@@ -123,6 +123,11 @@ class SuffStats:
         name, array = next(iter(self.arrays.items()))
         return array.shape[self.axes[name]]
 
+    @property
+    def grows(self):
+        """Whether a table has rows that grow: then what is added must be added at once."""
+        return any(isinstance(array, RowTable) for array in self.arrays.values())
+
     def copy(self, spare=None):
         """A copy that shares nothing, in the memory of dense statistics that are no longer read."""
         if spare is None:

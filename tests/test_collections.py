@@ -180,14 +180,14 @@ def test_a_batch_is_one_task_of_each_worker(process_cluster, monkeypatch):
     with process_cluster.as_current():
         corpus = corpus_of(blocks_of(X, np.ascontiguousarray), np.float64)
     monkeypatch.setattr(corpus.X, "_n_threads", dict.fromkeys(workers, 1))
-    places, submit = [], cluster_module._submit
+    places, submit = [], cluster_module.submit
 
     def noting(client, function, *given, **place):
         if function is cluster_module._on_worker:
             places.append(place["workers"])
         return submit(client, function, *given, **place)
 
-    monkeypatch.setattr(cluster_module, "_submit", noting)
+    monkeypatch.setattr(cluster_module, "submit", noting)
     for first, n_tasks in ((2, 1), (0, 4)):  # a batch, and a pass
         places.clear()
         given = {"total": _summed, "chunks": corpus.cut([(first, 80)])}
@@ -217,14 +217,14 @@ def test_sums_of_four_blocks_of_a_worker_are_summed_again(name, process_cluster,
     for first, last in zip(cuts[:-1], cuts[1:], strict=True):
         part = process_cluster.scatter(X[first:last], workers=[worker])
         blocks.append(da.from_delayed(part, (last - first, X.shape[1]), dtype=X.dtype))
-    sizes, submit = set(), cluster_module._submit
+    sizes, submit = set(), cluster_module.submit
 
     def noting(client, function, *given, **place):
         if function is cluster_module._on_worker and isinstance(given[1], list):
             sizes.add(len(given[1]))
         return submit(client, function, *given, **place)
 
-    monkeypatch.setattr(cluster_module, "_submit", noting)
+    monkeypatch.setattr(cluster_module, "submit", noting)
     with process_cluster.as_current(), nobody_steals(process_cluster):
         there = clone(ESTIMATORS[name]).fit(da.concatenate(blocks))
     assert max(sizes) > cluster_module.AT_ONCE
@@ -576,9 +576,9 @@ def test_results_come_from_workers_that_clients_reach(way, process_cluster, monk
         monkeypatch.setattr(process_cluster, "scheduler_info", lambda: {"workers": {}})
     for number in range(2):
         future = process_cluster.submit(abs, -number)
-        assert cluster_module._fetched(process_cluster, [future]) == [number]
+        assert cluster_module.fetched(process_cluster, [future]) == [number]
     with pytest.raises(ZeroDivisionError):
-        cluster_module._fetched(process_cluster, [process_cluster.submit(divmod, 1, 0)])
+        cluster_module.fetched(process_cluster, [process_cluster.submit(divmod, 1, 0)])
     assert ways == 3 * [want]
     known = {} if want is None else {process_cluster: want}
     assert known == cluster_module._REACHES
@@ -592,7 +592,7 @@ def test_a_result_that_died_with_its_worker_is_made_again(mortal_cluster):
     assert cluster_module._reaches_workers(mortal_cluster)
     [number] = mortal_cluster.run(os.getpid, workers=[address]).values()
     os.kill(number, signal.SIGKILL)
-    assert cluster_module._fetched(mortal_cluster, [future]) == [7]
+    assert cluster_module.fetched(mortal_cluster, [future]) == [7]
 
 
 @pytest.mark.parametrize("n_losses, n_made", [(1, 9), (3, 6)])

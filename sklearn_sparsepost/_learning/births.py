@@ -243,10 +243,9 @@ class Brood:
                 start, children = self._living(start)
         trial.overlap = None
         if state.memo is not None:
-            trial.memo = [
-                self._remembered(b, seen, learned, n_more, found.get(b))
-                for b, seen in enumerate(state.memo)
-            ]
+            trial.memo = state.remembered(
+                lambda b, seen: self._remembered(b, seen, learned, n_more, found.get(b))
+            )
         return trial, bound
 
     def _living(self, stats):

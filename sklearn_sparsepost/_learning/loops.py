@@ -8,6 +8,7 @@ state before it stays true, whatever ends the pass. What a loop asks of a model 
 import numpy as np
 
 from sklearn_sparsepost._run.chunks import deal_units
+from sklearn_sparsepost._run.kept_sums import coming
 from sklearn_sparsepost._run.streams import STREAM_BATCHES, STREAM_ORDER
 from sklearn_sparsepost._suffstats import exact_sum, sum_of_chunks
 
@@ -332,26 +333,30 @@ def _deal_batches(corpus, state, before, n_batches):
 
 
 def _memoized_visit(model, corpus, state, b, chunks, track, late):
-    """Visit one batch, without what the totals hold of it if so it is to be; what it was, and is.
+    """Visit one batch, without what the totals hold of it if so it is to be, and remember its sum.
 
     Then what was found late of the batch before goes in, too.
     """
-    old = state.memo[b]
-    if model.leaves_out and old is not None:
-        state.stats.exchange(late, old)
+    if model.leaves_out and state.memo[b] is not None:
+        state.stats.exchange(late, coming(state.memo[b])())
     # One table a batch: those of its chunks would hold the same features many times.
     new = sum_of_chunks(_visit(model, corpus, state, b, chunks, track, sum_of_chunks))
     state.tracked[b], new.tracked = new.tracked, None
-    state.memo[b] = new
-    return old, new
+    state.memo[b] = corpus.keep_sum(new)
+    return new
 
 
 def _memoized_update(model, corpus, state, b, chunks, track, late):
     """Visit one batch: replace what the totals hold of it, or return what is to be added later."""
-    old, new = _memoized_visit(model, corpus, state, b, chunks, track, late)
+    old = state.memo[b]
     if old is not None and model.leaves_out:
-        return new
-    gone = (state.stand_in, -new["n_samples"] / corpus.n_samples) if old is None else (old, -1.0)
+        return _memoized_visit(model, corpus, state, b, chunks, track, late)
+    old_sum = coming(old)  # while workers are at the new one
+    new = _memoized_visit(model, corpus, state, b, chunks, track, late)
+    if old is None:
+        gone = state.stand_in, -new["n_samples"] / corpus.n_samples
+    else:
+        gone = old_sum(), -1.0
     state.stats.add_in_turn(gone, (new, 1.0))
     return None
 

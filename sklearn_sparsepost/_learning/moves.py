@@ -290,11 +290,10 @@ def merge_components(model, state, pairs, bound):
         state = _filled(first, position, state) if accepted else first
         bound = model.bound(state) if accepted else bound
     if state.memo is not None and accepted:
-        losses = [
-            [_loss_of(state.tracked[b], slot) for slot in accepted] for b in range(len(state.memo))
-        ]
         fold = partial(_folded_memory, position=position, pairs=pairs[accepted])
-        state.memo = [fold(*given) for given in zip(state.memo, losses, strict=True)]
+        state.memo = state.remembered(
+            lambda b, seen: fold(seen, [_loss_of(state.tracked[b], slot) for slot in accepted])
+        )
     if attempts is not None:
         if not accepted:
             state = state.with_components(state.stats, state.learned)
@@ -420,10 +419,9 @@ def delete_component(model, state, targets, bound):
             removed = target, parts
     if best is not state and state.memo is not None:
         target, parts = removed
-        best.memo = [
-            parts[b].apply(model.empty_stats().add(seen), target).compact()
-            for b, seen in enumerate(state.memo)
-        ]
+        best.memo = state.remembered(
+            lambda b, seen: parts[b].apply(model.empty_stats().add(seen), target).compact()
+        )
     if state.attempts is not None:
         best = best.with_components(best.stats, best.learned)
         best.attempts = state.attempts.copy()

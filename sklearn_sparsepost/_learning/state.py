@@ -5,6 +5,7 @@ from copy import copy
 import numpy as np
 import scipy.sparse as sp
 
+from sklearn_sparsepost._run.kept_sums import each_in_turn, is_elsewhere
 from sklearn_sparsepost._run.streams import keyed_generator
 
 
@@ -49,7 +50,7 @@ class FitState:
         self.report = {}  # of the last pass or batch: these, and what the model wants of arrays
         self.amount = 1.0  # of data, by which the bound is divided to be compared
         self.batches = None  # memoized: runs of units of each batch
-        self.memo = None  # memoized: statistics of each batch as last seen
+        self.memo = None  # memoized: statistics of each batch as last seen, here or on workers
         self.stand_in = None  # memoized: the first statistics, while some batch is unseen
         self.n_units = 0  # memoized: units of all batches
         self.local = {}  # what each chunk's local step may start from, a list a batch
@@ -116,6 +117,8 @@ class FitState:
         """
         new = self.next()
         new.stats = self.stats.copy()
+        if any(part.is_lost for part in self._elsewhere()):
+            n_batches = None  # and what remembers any number is forgotten
         return new._forget(n_batches, same_data)
 
     def lent(self):
@@ -189,19 +192,30 @@ class FitState:
     def lend_stats(self):
         """Lend the statistics to be written to; they are restored from what batches remember.
 
+        A copy is lent if workers remember that, who may die.
+
         Returns
         -------
         stats : SuffStats
             The statistics.
         """
         stats = self.stats
-        self._stats, self._empty = None, stats.maker_of_zeros()
+        if self._elsewhere():
+            return stats.copy()
+        self._let_go()
         return stats
+
+    def _let_go(self):
+        """Have the statistics be summed up when they are read next."""
+        self._empty = self.stats.maker_of_zeros()
+        self._stats = None
 
     def sum_anew(self):
         """Have the statistics be the sum of what batches remember, to the last bit, if they do."""
         if self.memo is not None:
-            self.lend_stats()
+            self._let_go()
+            if self._elsewhere():  # as long as they are there
+                self.stats = self.sum_of_memory(self._empty())
 
     def sum_of_memory(self, total):
         """Have a total be the sum of what every batch has left, the stand-in for those not visited.
@@ -217,11 +231,50 @@ class FitState:
             The same.
         """
         seen = [part for part in self.memo or () if part is not None]
-        total.add_in_turn(*((part, 1.0) for part in seen), anew=True)
-        n_seen = sum(int(part["n_samples"]) for part in seen)
+        if self._elsewhere() and not total.grows:
+            groups = ([part] for part in each_in_turn(seen))  # or all would be here
+        else:
+            groups = [list(each_in_turn(seen))]
+        n_seen = 0
+        for number, group in enumerate(groups):
+            total.add_in_turn(*((part, 1.0) for part in group), anew=number == 0)
+            n_seen += sum(int(part["n_samples"]) for part in group)
+            del group
         if self.stand_in is not None and (not seen or n_seen < self.n_units):
             total.add(self.stand_in, 1 - n_seen / self.n_units if seen else 1.0)
         return total
+
+    def _elsewhere(self):
+        """What is remembered on workers."""
+        return [part for part in self.memo or () if is_elsewhere(part)]
+
+    def remembered(self, function):
+        """What batches remember, changed, each where it was.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(b, stats)`` returns that of batch `b` anew, and leaves `stats` as they are.
+
+        Returns
+        -------
+        memo : list
+            Of all batches, which have been visited.
+        """
+        memo = []
+        for b, (part, stats) in enumerate(zip(self.memo, each_in_turn(self.memo), strict=True)):
+            changed = function(b, stats)
+            memo.append(part.like(changed) if is_elsewhere(part) else changed)
+        return memo
+
+    def _brought_here(self):
+        """Copy this with all that workers remember, or with no memory if that is lost."""
+        new = copy(self)
+        try:
+            new.memo = list(each_in_turn(self.memo))
+        except RuntimeError:
+            return new._forget(None, True)
+        return new
 
     # ------------------------------------------------------------------ passes
 
@@ -277,8 +330,17 @@ class FitState:
             {name: value for name, value in self.report.items() if name not in model.reported}
         )
 
-    def __getstate__(self):
+    def _as_one(self):
+        """What this holds, with statistics that nobody has to restore."""
         return {**vars(self), "_stats": self.stats, "_empty": None, "_undo": None, "spare": None}
+
+    def __copy__(self):
+        new = object.__new__(type(self))
+        vars(new).update(self._as_one())
+        return new
+
+    def __getstate__(self):
+        return (self._brought_here() if self._elsewhere() else self)._as_one()
 
 
 def begin(model, corpus, resp, seed=0):

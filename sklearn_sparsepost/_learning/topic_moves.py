@@ -6,6 +6,8 @@ different documents are not correlated. A delete takes the groups that use a top
 statistics, and fits them without it.
 """
 
+from functools import partial
+
 import numpy as np
 
 from sklearn_sparsepost._models.tracking import MOST_USERS
@@ -194,7 +196,7 @@ def drop_idle(model, state):
         learned = model.drop_learned(learned, int(component))
     trial = state.with_components(state.stats.reorder(held), learned)
     if state.memo is not None:
-        trial.memo = [seen.reorder(held) for seen in state.memo]
+        trial.memo = state.remembered(lambda _, seen: seen.reorder(held))
     if state.overlap is not None:
         trial.overlap = state.overlap[np.ix_(held, held)]
     trial.attempts = state.attempts.copy()
@@ -264,7 +266,8 @@ def delete_topics(model, corpus, state, targets, bound):
             continue
         failures, accepted = 0, accepted + 1
         if state.memo is not None:
-            trial.memo = _memory_without(state.memo, component, parts, fitted)
+            without = partial(_without_component, component=component, parts=parts, fitted=fitted)
+            trial.memo = state.remembered(without)
         state, model, bound = trial, smaller, found
         attempts.keep(np.delete(np.arange(len(count)), component))
         visited = np.concatenate([visited, numbers])
@@ -334,15 +337,11 @@ def _exchange(stats, new, old):
         stats.add(part)
 
 
-def _memory_without(memo, component, parts, fitted):
-    """Statistics of the batches without a component, of which `fitted` are those fitted anew."""
-
-    def without(b, seen):
-        if b not in fitted:
-            return seen.drop(component)
-        return seen.plus(parts[b][1], -1.0).drop(component).plus(fitted[b])
-
-    return [without(b, seen) for b, seen in enumerate(memo)]
+def _without_component(b, seen, *, component, parts, fitted):
+    """Statistics of a batch without a component; of those in `fitted` units were fitted anew."""
+    if b not in fitted:
+        return seen.drop(component)
+    return seen.plus(parts[b][1], -1.0).drop(component).plus(fitted[b])
 
 
 def runs_of(numbers):

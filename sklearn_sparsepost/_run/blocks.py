@@ -5,13 +5,8 @@ from copy import copy
 import numpy as np
 
 from sklearn_sparsepost._run.chunks import Grouping, codes_of, runs_of
-from sklearn_sparsepost._run.collections import (
-    Blocks,
-    _client_of,
-    _told_of_lost_cluster,
-    as_array,
-    is_collection,
-)
+from sklearn_sparsepost._run.collections import Blocks, _client_of, as_array, is_collection
+from sklearn_sparsepost._run.dispatch import told_of_lost_cluster
 
 
 def derived(X, function, given):
@@ -35,7 +30,7 @@ def derived(X, function, given):
     if X.client is None:
         made.parts = [function(part, *own) for part, own in zip(X.parts, given, strict=True)]
         return made
-    with _told_of_lost_cluster():
+    with told_of_lost_cluster():
         made.parts = [
             X.client.submit(function, part, *own, pure=False)
             for part, own in zip(X.parts, given, strict=True)
@@ -161,7 +156,7 @@ def _brought(groups):
 
     groups = as_array(groups)
     parts = list(groups.to_delayed().ravel())
-    with _told_of_lost_cluster():
+    with told_of_lost_cluster():
         client = _client_of(groups)
         return (
             list(dask.compute(*parts)) if client is None else client.gather(client.compute(parts))

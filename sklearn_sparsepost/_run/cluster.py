@@ -125,7 +125,7 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
             with freed_memory_kept(always=True):
                 for sizes in filter(None, (below, above)):
                     halves.append(in_tree(islice(parts, len(sizes)), joined, sizes)[0])
-                first, *last = map(_found, _fetched(client, halves))
+                first, *last = map(_found, fetched(client, halves))
             return join(first, *last) if last else first
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
@@ -212,7 +212,7 @@ def _made(client, function, tasks, shared, read, ahead):
     futures = deque(islice(submitted, ahead))
     try:
         while futures:
-            [result] = _fetched(client, [futures.popleft()])
+            [result] = fetched(client, [futures.popleft()])
             futures.extend(islice(submitted, 1))
             yield _found(result)
             del result
@@ -228,13 +228,13 @@ def _submitted(client, function, tasks, shared, read, editions=None, source=None
         at_hand = editions.futures(shared, source)
     for task in tasks:
         part, given, place = read(task)
-        where, own = _best_on(place), at_hand
+        where, own = best_on(place), at_hand
         if place is not None and editions is not None:
             own = editions.futures_at(place)
-        yield _submit(client, _on_worker, function, part, own, given, **where), where
+        yield submit(client, _on_worker, function, part, own, given, **where), where
 
 
-def _best_on(place):
+def best_on(place):
     """Say of a task that is sent on which worker it is best made, if on any."""
     return {} if place is None else {"workers": [place], "allow_other_workers": True}
 
@@ -243,7 +243,7 @@ def editions_on(client):
     """What a cluster is sent of a value that changes: see :class:`Editions`."""
 
     def send_on(future, worker):
-        return _submit(client, _itself, future, **_best_on(worker))
+        return submit(client, itself, future, **best_on(worker))
 
     return Editions(lambda value: sent_to_workers(client, value), send_on)
 
@@ -263,10 +263,10 @@ def sent_to_workers(client, value):
     value : distributed.Future
         To be an argument of tasks.
     """
-    return _submit(client, _itself, value)
+    return submit(client, itself, value)
 
 
-def _submit(client, function, *given, **place):
+def submit(client, function, *given, **place):
     import dask
 
     # Dask warns of large values in tasks, which stay with the scheduler: here for a batch.
@@ -274,7 +274,7 @@ def _submit(client, function, *given, **place):
         return client.submit(function, *given, pure=False, **place)
 
 
-def _fetched(client, futures):
+def fetched(client, futures):
     """The values of futures, from the workers that have them if the client can reach workers.
 
     Else, and where that fails, the scheduler passes it on, which takes twice as long or longer.
@@ -307,7 +307,7 @@ async def _reach(client, address):
     await comm.close()
 
 
-def _itself(value):
+def itself(value):
     return value
 
 

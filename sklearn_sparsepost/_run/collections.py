@@ -8,7 +8,6 @@ are held in this process, under the same plan.
 
 import sys
 from collections import deque
-from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from itertools import islice
@@ -20,19 +19,9 @@ import scipy.sparse as sp
 
 from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_block
 from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree, runs_on_workers
-from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_workers
+from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_cluster
 from sklearn_sparsepost._run.kept import KeptStarts, keep, starts_of
-
-# What Dask raises if a cluster, or what only it has held, is gone.
-CLUSTER_LOST = {
-    "CancelledError",
-    "ClosedClientError",
-    "CommClosedError",
-    "FuturesCancelledError",
-    "FutureCancelledError",
-    "StreamClosedError",
-    "TimeoutError",
-}
+from sklearn_sparsepost._run.kept_sums import keeper_of_sums
 
 
 def is_collection(X):
@@ -107,7 +96,7 @@ def blocks_of(X, check):
 
     check_columns(X)
     delayed = list(X.to_delayed().ravel())
-    with _told_of_lost_cluster():
+    with told_of_lost_cluster():
         client = _client_of(X)
         if client is None:
             parts = [_checked(block, check) for block in dask.compute(*delayed)]
@@ -131,22 +120,6 @@ def _client_of(X):
         return held[0].client if held else distributed.default_client()
     except ValueError:
         return None
-
-
-@contextmanager
-def _told_of_lost_cluster(where=lambda: "blocks"):
-    """Say in one error that a cluster is gone, or a block with the only worker that had it."""
-    try:
-        with told_of_lost_workers(lambda: f"{where()} of X"):
-            yield
-    except Exception as error:
-        if type(error).__name__ not in CLUSTER_LOST:
-            raise
-        raise RuntimeError(
-            "the Dask cluster is gone, or a block of X that it cannot make anew. The estimator is "
-            "as its last whole pass left it: with a new client and X made anew, fit with "
-            "warm_start=True goes on from there"
-        ) from error
 
 
 class _Refused(NamedTuple):
@@ -263,7 +236,7 @@ class Blocks:
         if self.client is None:
             parts = [part[own] for part, own in zip(self.parts, held, strict=True)]
             return Blocks(parts, [_note(part) for part in parts], None, self.given)
-        with _told_of_lost_cluster():
+        with told_of_lost_cluster():
             parts = self.client.map(getitem, self.parts, held, pure=False)
             notes = self.client.gather(self.client.map(_note, parts, pure=False))
         return Blocks(parts, notes, self.client, self.given)
@@ -311,7 +284,7 @@ class Blocks:
                 yield function(self.parts[block], shared, *given)
             return
         left = deque(tasks)
-        with _told_of_lost_cluster(lambda: f"chunks of block {left[0][0]}"):
+        with told_of_lost_cluster(lambda: f"chunks of block {left[0][0]}"):
             yield from in_order(self.client, function, left, shared, self._reader())
 
     def total(self, function, tasks, shared, join, *, often=False, source=None):
@@ -335,7 +308,7 @@ class Blocks:
             The sum, of which nothing but its last two parts have travelled to the client.
         """
         deadly = []
-        with _told_of_lost_cluster(lambda: _named(deadly)):
+        with told_of_lost_cluster(lambda: _named(deadly)):
             read = self._reader()
             given = self.client, function, tasks, shared, read, join
             if often:
@@ -369,7 +342,7 @@ class Blocks:
 
     def homes(self):
         """The worker that each block is worked on by, None of one that nobody has."""
-        with _told_of_lost_cluster():
+        with told_of_lost_cluster():
             holders, homes = self.client.who_has(self.parts), []
         for part in self.parts:
             held = list(holders.get(part.key, ()))
@@ -463,6 +436,7 @@ class BlockCorpus(Corpus):
         super().__init__(X, dtype, n_jobs, **options)
         self.edges = X.edges if self.groups is None else np.searchsorted(self.groups, X.edges)
         self._kept = KeptStarts()
+        self._sums = None if X.client is None else keeper_of_sums(X.client)
 
     @property
     def given(self):
@@ -543,6 +517,9 @@ class BlockCorpus(Corpus):
         homes = self.X.homes()
         where = [homes[block] for block, own, _ in visits for _ in own]
         yield from self._kept.visits(made, [runs[0][0] for runs in chunks], where, starts)
+
+    def keep_sum(self, stats):
+        return stats if self._sums is None else self._sums.keep(stats)
 
 
 def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):

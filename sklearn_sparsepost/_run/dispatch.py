@@ -39,6 +39,8 @@ MOST_KEPT = 2**25
 WORKER_LOST = {"TerminatedWorkerError", "BrokenProcessPool", "KilledWorker", "FutureCancelledError"}
 # And if the scheduler of its Dask backend is gone.
 SCHEDULER_LOST = {"CommClosedError", "ClosedClientError", "CancelledError", "StreamClosedError"}
+# What Dask raises if a cluster is gone, or what only it has held.
+CLUSTER_LOST = SCHEDULER_LOST | {"FuturesCancelledError", "FutureCancelledError", "TimeoutError"}
 
 
 class Corpus:
@@ -292,6 +294,21 @@ class Corpus:
             yield stats, [local]
             del stats, local  # or they would be held beside the next
 
+    def keep_sum(self, stats):
+        """Have the sum of a batch be where memoized learning remembers it: here, or on workers.
+
+        Parameters
+        ----------
+        stats : SuffStats
+            The sum, which nobody writes to from now on.
+
+        Returns
+        -------
+        kept : SuffStats or KeptSum
+            What is to be remembered.
+        """
+        return stats
+
     def _read(self, chunks, starts):
         """Chunks, each with its start, read when they are asked for."""
         for runs, start in zip(chunks, starts, strict=True):
@@ -364,6 +381,22 @@ def told_of_lost_workers(where, lost=frozenset(WORKER_LOST)):
             f"while {where()} were worked on: have fewer workers at a time, give them more "
             "memory, or smaller blocks "
             "of a Dask array. The estimator is as its last whole pass left it: fit with "
+            "warm_start=True goes on from there"
+        ) from error
+
+
+@contextmanager
+def told_of_lost_cluster(where=lambda: "blocks"):
+    """Say in one error that a cluster is gone, or a block with the only worker that had it."""
+    try:
+        with told_of_lost_workers(lambda: f"{where()} of X"):
+            yield
+    except Exception as error:
+        if type(error).__name__ not in CLUSTER_LOST:
+            raise
+        raise RuntimeError(
+            "the Dask cluster is gone, or a block of X that it cannot make anew. The estimator is "
+            "as its last whole pass left it: with a new client and X made anew, fit with "
             "warm_start=True goes on from there"
         ) from error
 
