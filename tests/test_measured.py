@@ -214,7 +214,8 @@ COMPARED = {
     "else about as long": """
         all(0.95 < ratio(f"cluster/{c}/{learning}, 1 worker of 2 threads",
                          f"cluster/{c}/{learning}, 2 workers") < 1.03
-            for c, learning in ((ON[0], "batch"), (ON[1], "batch"), (ON[1], FOUR), (ON[1], TEN)))""",
+            for c, learning in ((ON[0], "batch"), *((ON[1], learning)
+                                for learning in ("batch", FOUR, TEN))))""",
     "a second thread helps SparseHDP nearly as much as SparseLDA": """
         0.9 < (seconds(f"{HDP}/1") / seconds(f"{HDP}/2"))
         / (seconds(f"{HDP}/LDA, 1") / seconds(f"{HDP}/LDA, 2")) < 1""",
