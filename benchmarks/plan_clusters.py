@@ -20,10 +20,17 @@ def on_clusters(quick=False):
     patches = {"corpus": "bsds500", "n_topics": 20 if quick else 800}
     if quick:
         patches["n_samples"] = 2000
+    n_rounds = 1 if quick else ROUNDS
     for spec in (words, patches):
         for learning, options in LEARNING.items():
             name = f"cluster/{spec['corpus']}-{spec['n_topics']}/{learning}"
-            _on_workers(found, name, {**spec, "options": options}, 1 if quick else ROUNDS)
+            _on_workers(found, name, {**spec, "options": options}, n_rounds)
+    # Sums that are dense, and many: what it saves a client that workers keep them.
+    name = f"cluster/bsds500-{patches['n_topics']}/memoized in 40 batches"
+    options = {"learning_method": "memoized", "n_batches": 40}
+    spec = {"kind": "cluster", **patches, "options": options, "n_workers": 2}
+    seconds = {"2 workers": {}, "2 workers, sums there, fetched": {"sums": "fetched"}}
+    _in_turns(found, name, spec, seconds, n_rounds)
     return found
 
 
@@ -43,11 +50,16 @@ def _on_workers(found, name, spec, n_rounds):
     if name.endswith("4 batches"):
         for way in ("fetched", "differences", "differences, disk"):
             seconds[f"2 workers, sums there, {way}"] = {"n_workers": 2, "sums": way}
-    for number in range(n_rounds):  # in turns, since machines have better and worse hours
-        of = f"#{number}" if number else ""
-        found += [(f"{name}, {label}{of}", {**spec, **more}) for label, more in seconds.items()]
+    _in_turns(found, name, spec, seconds, n_rounds)
     if name.endswith("/batch"):  # to see how far the simulation of more is right
         found.append((f"{name}, 4 workers", {**spec, "n_workers": 4}))
+
+
+def _in_turns(found, name, spec, seconds, n_rounds):
+    """Add fits that take turns, since machines have better and worse hours."""
+    for number in range(n_rounds):
+        of = f"#{number}" if number else ""
+        found += [(f"{name}, {label}{of}", {**spec, **more}) for label, more in seconds.items()]
 
 
 def after_faults(quick=False):
