@@ -423,6 +423,17 @@ def _dask(cases, X, n_moments, seed, folder):
         return _trials(cases, there, n_moments, seed, try_one, length)
 
 
+def _dask_sums(cases, X, n_moments, seed, folder):
+    """The same of memoized learning whose sums workers keep."""
+    import dask
+
+    from sklearn_sparsepost._run.kept_sums import OPTION
+
+    memoized = [case for case in cases if case.learning_method == "memoized"]
+    with dask.config.set({OPTION: "workers"}):
+        return _dask(memoized, X, n_moments, seed, folder)
+
+
 def _rows(part):
     return part
 
@@ -433,6 +444,7 @@ FAULTS = {
     "interrupt": _interrupts,
     "loky": _loky,
     "dask": _dask,
+    "dask, sums": _dask_sums,
 }
 
 

@@ -105,6 +105,22 @@ def test_one_worker_keeps_nothing(threads_cluster, on_workers):
     ]
 
 
+def test_a_sum_that_is_twice_on_one_worker_stays_here(process_cluster, monkeypatch):
+    monkeypatch.setattr(kept_sums, "_another", lambda workers, place, turn: place)
+    kept = SumKeeper(process_cluster).keep(statistics(3))
+    assert isinstance(kept._brought.result(), SuffStats)
+    assert numbers_of([kept]) == [3]
+
+
+def test_sums_are_on_two_workers(process_cluster):
+    keeper = SumKeeper(process_cluster)
+    for number in range(4):
+        brought = keeper.keep(statistics(number))._brought.result()
+        assert sorted(held.place for held in process_cluster.gather(list(brought))) == sorted(
+            process_cluster.nthreads()
+        )
+
+
 def test_an_unknown_place_is_refused_before_any_work(threads_cluster):
     lda = clone(ESTIMATORS["LDA memoized"])
     told = pytest.raises(ValueError, match=r"batch_sums .*\('client', 'workers'\), got 'disk'")

@@ -1,14 +1,15 @@
 """Sums of batches that workers of a cluster keep for memoized learning, in place of the client.
 
-The client wants each once a pass or twice, and no worker ever does: so this costs time, and is for
-clients that have no room for `n_batches` sums. Two workers keep each, so that one may die.
+The client wants each twice a pass, and no worker ever does: so this costs time, and is for clients
+that have no room for `n_batches` sums. Two workers keep each, so that one may die.
 """
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from typing import NamedTuple
 from uuid import uuid4
 
-from sklearn_sparsepost._run.cluster import ATTEMPTS, best_on, fetched, itself, submit
+from sklearn_sparsepost._run.cluster import ATTEMPTS, best_on, fetched, submit
 from sklearn_sparsepost._run.dispatch import told_of_lost_cluster
 from sklearn_sparsepost._run.shipping import Parcel
 
@@ -45,6 +46,13 @@ def keeper_of_sums(client):
     return SumKeeper(client) if where == "workers" else None
 
 
+class _Held(NamedTuple):
+    """A value, or nothing, and the worker that was the first to have it."""
+
+    parcel: Parcel | None
+    place: str
+
+
 class SumKeeper:
     """Has workers keep sums, beside whatever else the client does.
 
@@ -73,9 +81,9 @@ class SumKeeper:
         kept : KeptSum
             To get it from.
         """
-        return KeptSum(self, self.thread.submit(self._brought, stats))
+        return KeptSum(self, self.thread.submit(self._on_two, stats))
 
-    def _brought(self, stats):
+    def _on_two(self, stats):
         """Futures of two workers that have a sum by now, or the sum itself for want of two."""
         parcel = Parcel.of(stats)
         for _ in range(ATTEMPTS):
@@ -87,8 +95,11 @@ class SumKeeper:
             [place] = fetched(self.client, [submit(self.client, _bring, name, parcel, **one)])
             # A task of its own, or the scheduler would hold what has been sent.
             first = submit(self.client, _keep, name, **best_on(place))
-            other = submit(self.client, itself, first, **best_on(_another(workers, place, turn)))
-            if fetched(self.client, [submit(self.client, _is_there, other)]) == [True]:
+            other = submit(self.client, _copy, first, **best_on(_another(workers, place, turn)))
+            # Either may have run elsewhere, on the same worker, too.
+            asked = [submit(self.client, _place_of, held) for held in (first, other)]
+            places = set(fetched(self.client, asked))
+            if len(places) == 2 and None not in places:
                 return first, other
         return stats
 
@@ -97,9 +108,9 @@ class SumKeeper:
         if not isinstance(brought, tuple):
             return brought
         for future in brought:
-            [parcel] = fetched(self.client, [future])
-            if parcel is not None:
-                return parcel.open()
+            [held] = fetched(self.client, [future])
+            if held.parcel is not None:
+                return held.parcel.open()
         raise RuntimeError(
             "two workers died that kept the same batch's sum, one soon after the other. The "
             "estimator is as its last whole pass left it: fit with warm_start=True goes on from "
@@ -213,12 +224,23 @@ def _bring(name, parcel):
 
 
 def _keep(name):
-    """What was put down under a name; None on another worker than that."""
-    return _BROUGHT.pop(name, None)
+    """What was put down under a name; nothing on another worker than that."""
+    return _here(_BROUGHT.pop(name, None))
 
 
-def _is_there(value):
-    return value is not None
+def _copy(held):
+    return _here(held.parcel)
+
+
+def _here(parcel):
+    from distributed import get_worker
+
+    return _Held(parcel, get_worker().address)
+
+
+def _place_of(held):
+    """Where something was kept first, if anything was."""
+    return None if held.parcel is None else held.place
 
 
 # ---------------------------------------------------------------------- what the client does
