@@ -69,7 +69,7 @@ def after_faults(quick=False):
     found = []
     # What is tried of how many moments, in how many measurements of other moments each.
     tried = {"checkpoint": (50, 4), "interrupt": (250, 4), "full disk": (50, 4)}
-    tried |= {"dask": (20, 10), "loky": (20, 10), "dask, sums": (20, 10)}
+    tried |= {"dask": (20, 10), "loky": (20, 10), "dask, sums": (20, 5)}
     every = [
         (repeat, fault, n_moments)
         for repeat in range(1 if quick else 10)

@@ -6,10 +6,9 @@ that have no room for `n_batches` sums. Two workers keep each, so that one may d
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import NamedTuple
 from uuid import uuid4
 
-from sklearn_sparsepost._run.cluster import ATTEMPTS, best_on, fetched, submit
+from sklearn_sparsepost._run.cluster import ATTEMPTS, best_on, fetched, itself, submit
 from sklearn_sparsepost._run.dispatch import told_of_lost_cluster
 from sklearn_sparsepost._run.shipping import Parcel
 
@@ -44,13 +43,6 @@ def keeper_of_sums(client):
     if where not in WHERE:
         raise ValueError(f"{OPTION} of Dask's configuration must be one of {WHERE}, got {where!r}")
     return SumKeeper(client) if where == "workers" else None
-
-
-class _Held(NamedTuple):
-    """A value, or nothing, and the worker that was the first to have it."""
-
-    parcel: Parcel | None
-    place: str
 
 
 class SumKeeper:
@@ -90,27 +82,46 @@ class SumKeeper:
             workers = sorted(self.client.nthreads())
             if len(workers) < 2:
                 break
-            name, turn = uuid4().hex, next(self._turns)
-            one = best_on(workers[turn % len(workers)])
-            [place] = fetched(self.client, [submit(self.client, _bring, name, parcel, **one)])
-            # A task of its own, or the scheduler would hold what has been sent.
-            first = submit(self.client, _keep, name, **best_on(place))
-            other = submit(self.client, _copy, first, **best_on(_another(workers, place, turn)))
-            # Either may have run elsewhere, on the same worker, too.
-            asked = [submit(self.client, _place_of, held) for held in (first, other)]
-            places = set(fetched(self.client, asked))
-            if len(places) == 2 and None not in places:
-                return first, other
+            kept = self._brought(parcel, _two_of(workers, next(self._turns)))
+            if kept is not None:
+                return kept
         return stats
+
+    def _brought(self, parcel, wanted):
+        """Futures of a value that two workers keep, None if one has not come to do so.
+
+        They depend on nothing, or the scheduler would hold what was sent, and each has one copy: of
+        two Dask would drop either, and leave both futures with one worker.
+        """
+        from distributed import wait
+
+        sent, names = submit(self.client, itself, parcel, **best_on(wanted[0])), []
+        brought = []
+        for place in wanted:
+            names.append(uuid4().hex)
+            brought.append(submit(self.client, _bring, names[-1], sent, **best_on(place)))
+        places = fetched(self.client, brought)
+        kept = [
+            submit(self.client, _keep, name, **best_on(place))
+            for name, place in zip(names, places, strict=True)
+        ]
+        with self.client.as_current():
+            wait(kept)
+        holders = self.client.who_has(kept)
+        at_home = all(
+            tuple(holders.get(future.key, ())) == (place,)
+            for future, place in zip(kept, places, strict=True)
+        )
+        return tuple(kept) if at_home and len(set(places)) == 2 else None
 
     def get(self, brought):
         """A sum that was brought, from either worker."""
         if not isinstance(brought, tuple):
             return brought
         for future in brought:
-            [held] = fetched(self.client, [future])
-            if held.parcel is not None:
-                return held.parcel.open()
+            [parcel] = fetched(self.client, [future])
+            if parcel is not None:
+                return parcel.open()
         raise RuntimeError(
             "two workers died that kept the same batch's sum, one soon after the other. The "
             "estimator is as its last whole pass left it: fit with warm_start=True goes on from "
@@ -224,31 +235,17 @@ def _bring(name, parcel):
 
 
 def _keep(name):
-    """What was put down under a name; nothing on another worker than that."""
-    return _here(_BROUGHT.pop(name, None))
-
-
-def _copy(held):
-    return _here(held.parcel)
-
-
-def _here(parcel):
-    from distributed import get_worker
-
-    return _Held(parcel, get_worker().address)
-
-
-def _place_of(held):
-    """Where something was kept first, if anything was."""
-    return None if held.parcel is None else held.place
+    """What was put down under a name; None on another worker than that."""
+    return _BROUGHT.pop(name, None)
 
 
 # ---------------------------------------------------------------------- what the client does
 
 
-def _another(workers, place, turn):
-    """Another worker, on another machine if there is one, and another in every turn."""
-    host = place.rpartition(":")[0]
+def _two_of(workers, turn):
+    """Two workers, on two machines if there are, others in every turn."""
+    first = workers[turn % len(workers)]
+    host = first.rpartition(":")[0]
     apart = [worker for worker in workers if worker.rpartition(":")[0] != host]
-    others = apart or [worker for worker in workers if worker != place]
-    return others[turn % len(others)]
+    others = apart or [worker for worker in workers if worker != first]
+    return first, others[turn % len(others)]
