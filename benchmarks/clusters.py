@@ -16,8 +16,6 @@ QUIET = {
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
 }
-# So that what is to be returned of neighbours is, by the worker that returned it before.
-AT_HOME = {"distributed.scheduler.work-stealing": False}
 
 
 class _Ends:
@@ -56,7 +54,7 @@ class _Anew(_Ends):
 
 def _counted(sent):
     """Have blocks count the bytes of what goes to each worker, and of what comes back from all."""
-    from sklearn_sparsepost._run import cluster, collections
+    from sklearn_sparsepost._run import cluster, collections, kept_sums
     from sklearn_sparsepost._run.shipping import Shipped
 
     submit, to_workers, in_one = cluster.submit, cluster.sent_to_workers, cluster.in_one
@@ -75,20 +73,24 @@ def _counted(sent):
 
     def counting_results(client, futures):
         results = fetched(client, futures)
-        sent["back"] += sum(len(pickle.dumps(result, 5)) for result in results)
+        for result in results:
+            size = len(pickle.dumps(result, 5))
+            sent["back"] += size
+            if hasattr(result, "parcel"):
+                sent["to a second worker"] += size
         return results
 
-    def counting_total(client, function, tasks, shared, *given):
+    def counting_total(client, function, tasks, shared, *given, **more):
         began = perf_counter()
         sent["globals"] = max(sent["globals"], len(pickle.dumps(shared, 5)))
-        result = in_one(client, function, tasks, shared, *given)
+        result = in_one(client, function, tasks, shared, *given, **more)
         sent["sum"] += len(pickle.dumps(Shipped(result), 5))
         held["result"] = result
         held["waited"] += perf_counter() - began  # for workers, and for what is counted here
         return result
 
     cluster.submit, cluster.sent_to_workers = counting_task, counting
-    cluster.fetched = counting_results
+    cluster.fetched = kept_sums.fetched = counting_results
     collections.in_one = counting_total
     return held
 
@@ -99,11 +101,12 @@ def _watch_results():
 
     packed, shipping.sent = shipping.packed, []
 
-    def counting(value):
-        text, buffers = packed(value)
-        if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "scalars"):
-            size = len(text) + sum(part.raw().nbytes for part in buffers)
-            shipping.sent.append((float(value[0]["n_samples"]), size))
+    def counting(value, **how):
+        text, buffers = packed(value, **how)
+        stats = value[0] if isinstance(value, tuple) and len(value) == 2 else value
+        if hasattr(stats, "scalars"):
+            size = len(text) + sum(memoryview(part).nbytes for part in buffers)
+            shipping.sent.append((float(stats["n_samples"]), size))
         return text, buffers
 
     shipping.packed = counting
@@ -160,9 +163,9 @@ def cluster(
         Whether to count bytes, instead of seconds.
     quiet : bool, default=True
         Whether Dask is told not to look at itself so often (`QUIET`).
-    sums : {"fetched", "differences", "differences, disk"}, default=None
-        How memoized learning gets batches' sums if they stay on the workers; see
-        :mod:`sums_on_workers`.
+    sums : {"there alone", "here alone"}, default=None
+        Where memoized learning has batches' sums: on the workers, with no room at the client, or
+        at the client and not on workers; by default on both.
 
     Returns
     -------
@@ -189,9 +192,8 @@ def cluster(
     import distributed
 
     given = {"n_workers": n_workers, "threads_per_worker": threads, "processes": True}
-    differs = sums is not None and sums.startswith("differences")
     with (
-        dask.config.set({**(QUIET if quiet else {}), **(AT_HOME if differs else {})}),
+        dask.config.set(QUIET if quiet else {}),
         distributed.LocalCluster(**given, dashboard_address=":0") as held,
         distributed.Client(held) as client,
     ):
@@ -205,18 +207,30 @@ def cluster(
             blocks.append(da.from_delayed(part, shape, dtype=X.dtype))
         there = da.concatenate(blocks)
         if sums:
-            from sums_on_workers import sums_on_workers
-
-            sums_on_workers(client, sums)
+            _have_sums(sums)
         if counts:
             return _bytes_of(model, there, X, client)
         return _result(model.fit(there), ends, client.run(peers.peak_bytes))
 
 
+def _have_sums(where):
+    """Have batches' sums be in one place, in this process from now on."""
+    import dask
+
+    from sklearn_sparsepost._run import collections, kept_sums
+
+    if where == "there alone":
+        dask.config.set({kept_sums.OPTION: 0})
+    else:
+        collections.SumKeeper = lambda client: None
+
+
 def _bytes_of(model, X_there, X, client):
     """Bytes of one pass after the first two, what statistics are kept, and seconds of pieces."""
     model.set_callbacks().set_params(warm_start=True, max_iter=1).fit(X_there)
-    names = "to each worker", "globals", "back", "sum", "tasks", "with tasks"
+    from sklearn_sparsepost._run.kept_sums import each_in_turn
+
+    names = "to each worker", "globals", "back", "sum", "tasks", "with tasks", "to a second worker"
     sent = dict.fromkeys(names, 0)
     held = _counted(sent)
     client.run(_watch_results)
@@ -233,13 +247,15 @@ def _bytes_of(model, X_there, X, client):
     # What pickles say beside what is packed is told of those that come back alone.
     sent["between workers"] = max(sum(size for _, size in sums) - sent["back"], 0)
     memo = model._fit_state.memo or [model._fit_state.stats.compact()]
+    memo = list(each_in_turn(memo))
     stored = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     sent, held = dict(sent), dict(held)  # as they are before another pass
+    sent["between workers"] += sent.pop("to a second worker")
     after = model.set_params(max_iter=1).set_callbacks().fit(X_there)._fit_state.memo
     return {
         "bytes": sent,
         "sums": sorted(sums),
-        "numbers kept": None if after is None else _as_before(memo, after),
+        "numbers kept": None if after is None else _as_before(memo, each_in_turn(after)),
         "kept": sum(len(pickle.dumps(part, 5)) for part in memo),
         "data": sum(part.nbytes for part in stored),
         "dense": sum(array.nbytes for array in model._fit_state.stats.arrays.values()),

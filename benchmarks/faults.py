@@ -424,13 +424,13 @@ def _dask(cases, X, n_moments, seed, folder):
 
 
 def _dask_sums(cases, X, n_moments, seed, folder):
-    """The same of memoized learning whose sums workers keep."""
+    """The same of memoized learning whose sums workers alone have."""
     import dask
 
     from sklearn_sparsepost._run.kept_sums import OPTION
 
     memoized = [case for case in cases if case.learning_method == "memoized"]
-    with dask.config.set({OPTION: "workers"}):
+    with dask.config.set({OPTION: 0}):
         return _dask(memoized, X, n_moments, seed, folder)
 
 

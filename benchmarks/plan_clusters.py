@@ -27,11 +27,11 @@ def on_clusters(quick=False):
         for learning, options in LEARNING.items():
             name = f"cluster/{spec['corpus']}-{spec['n_topics']}/{learning}"
             _on_workers(found, name, {**spec, "options": options}, n_rounds)
-    # Sums that are dense, and many: what it saves a client that workers keep them.
+    # Sums that are dense, and many: what it saves a client to have no room for them.
     name = f"cluster/bsds500-{patches['n_topics']}/memoized in 40 batches"
     options = {"learning_method": "memoized", "n_batches": 40}
     spec = {"kind": "cluster", **patches, "options": options, "n_workers": 2}
-    seconds = {"2 workers": {}, "2 workers, sums there, fetched": {"sums": "fetched"}}
+    seconds = {"2 workers": {}, "2 workers, sums there alone": {"sums": "there alone"}}
     _in_turns(found, name, spec, seconds, n_rounds)
     return found
 
@@ -50,8 +50,8 @@ def _on_workers(found, name, spec, n_rounds):
     if not name.endswith("10 batches"):
         seconds["2 workers, Dask as it comes"] = {"n_workers": 2, "quiet": False}
     if name.endswith("4 batches"):
-        for way in ("fetched", "differences", "differences, disk"):
-            seconds[f"2 workers, sums there, {way}"] = {"n_workers": 2, "sums": way}
+        for where in ("there alone", "here alone"):
+            seconds[f"2 workers, sums {where}"] = {"n_workers": 2, "sums": where}
     _in_turns(found, name, spec, seconds, n_rounds)
     if name.endswith("/batch"):  # to see how far the simulation of more is right
         found.append((f"{name}, 4 workers", {**spec, "n_workers": 4}))

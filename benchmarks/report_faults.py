@@ -6,7 +6,7 @@ FAULTS = {
     "full disk": ("full disk", ("one clear error", "checkpoint intact", "same bytes")),
     "interrupt": ("SIGINT", ("whole passes", "goes on")),
     "dask": ("SIGKILL of a Dask worker", ("same bytes",)),
-    "dask, sums": ("SIGKILL of a Dask worker that keeps sums", ("same bytes",)),
+    "dask, sums": ("SIGKILL of a Dask worker, no room for sums at the client", ("same bytes",)),
     "loky": ("SIGKILL of a joblib worker", ("one clear error", "same bytes")),
 }
 
@@ -47,8 +47,8 @@ def fault_tables(runs, table):
         "Python itself drops an interrupt in what a weak reference calls: so ended "
         f"{n_dropped} more, and {n_same} of these fits had the same bytes as ever. "
         "SIGKILL of one of two workers of Dask: the "
-        "fit goes on to the same bytes, that of memoized learning whose sums workers keep, too; "
-        "of joblib: one error within half a minute, and the "
+        "fit goes on to the same bytes, that of memoized learning whose sums workers alone have, "
+        "too; of joblib: one error within half a minute, and the "
         "estimator does so with ``warm_start=True``. Of joblib's processes "
         f"{n_sending} were killed while they sent a result, for the rest of which joblib alone "
         "would wait forever."

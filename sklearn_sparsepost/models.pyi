@@ -95,7 +95,7 @@ class Corpus:
     def given(self) -> Any: ...
     @property
     def is_empty(self) -> Any: ...
-    def keep_sum(self, stats: Any) -> Any: ...
+    def keep_sum(self, stats: Any, old: Any = None) -> Any: ...
     def map(
         self,
         step: Callable[..., Any],
@@ -120,6 +120,7 @@ class Corpus:
         chunks: list[list[tuple[int, int]]] | None = None,
         starts: list[Any] | None = None,
         keeps: bool = False,
+        remembers: bool = False,
     ) -> Iterator[Any]: ...
 
 class DirichletDocuments:

@@ -105,7 +105,7 @@ def test_every_file_and_experiment_is_in_the_readme():
     assert not {name for name in experiments if f"`{name}`" not in told}
 
 
-def test_sums_that_stay_on_workers_are_those_of_the_client(tmp_path):
+def test_fits_are_the_same_wherever_sums_are(tmp_path):
     pytest.importorskip("distributed", reason="needs the dask extra")
     (tmp_path / "kos").mkdir()
     counts = sp.csr_matrix(np.random.default_rng(0).poisson(0.1, (700, 300)))
@@ -122,7 +122,5 @@ def test_sums_that_stay_on_workers_are_those_of_the_client(tmp_path):
 
     where = {"SPARSEPOST_DATA": str(tmp_path)}
     want = bound()
-    assert bound(sums="fetched") == want
-    differences = bound(sums="differences")
-    assert differences == pytest.approx(want, rel=1e-4)
-    assert bound(sums="differences, disk") == differences
+    assert bound(sums="there alone") == want
+    assert bound(sums="here alone") == want

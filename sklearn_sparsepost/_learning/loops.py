@@ -16,16 +16,15 @@ from sklearn_sparsepost._suffstats import exact_sum, sum_of_chunks
 STREAM_SIZE = 1e6
 
 
-def _visit(model, corpus, state, b, chunks, track=None, total=exact_sum):
+def _visit(model, corpus, state, b, chunks, track=None, total=exact_sum, *, remembers=False):
     """Statistics of the chunks of a batch; what their next local step starts from is kept."""
     keeps = model.keeps_local
     starts = (state.local.get(b) or None) if keeps else None
     kept = []
     globals_ = model.globals_of(state, track)
     given = model.local_step, globals_, state.key
-    for stats, local in corpus.visit(
-        *given, total=total, source=state.stats, chunks=chunks, starts=starts, keeps=keeps
-    ):
+    options = {"total": total, "source": state.stats, "keeps": keeps, "remembers": remembers}
+    for stats, local in corpus.visit(*given, chunks=chunks, starts=starts, **options):
         if keeps:
             kept.extend(local)
         del local  # or it would be held beside the next
@@ -340,9 +339,10 @@ def _memoized_visit(model, corpus, state, b, chunks, track, late):
     if model.leaves_out and state.memo[b] is not None:
         state.stats.exchange(late, coming(state.memo[b])())
     # One table a batch: those of its chunks would hold the same features many times.
-    new = sum_of_chunks(_visit(model, corpus, state, b, chunks, track, sum_of_chunks))
+    visit = _visit(model, corpus, state, b, chunks, track, sum_of_chunks, remembers=True)
+    new = sum_of_chunks(visit)
     state.tracked[b], new.tracked = new.tracked, None
-    state.memo[b] = corpus.keep_sum(new)
+    state.memo[b] = corpus.keep_sum(new, state.memo[b])
     return new
 
 

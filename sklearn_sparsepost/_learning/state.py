@@ -5,7 +5,7 @@ from copy import copy
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_sparsepost._run.kept_sums import each_in_turn, is_elsewhere
+from sklearn_sparsepost._run.kept_sums import each_in_turn, is_elsewhere, is_kept
 from sklearn_sparsepost._run.streams import keyed_generator
 
 
@@ -245,7 +245,7 @@ class FitState:
         return total
 
     def _elsewhere(self):
-        """What is remembered on workers."""
+        """What is remembered on workers alone."""
         return [part for part in self.memo or () if is_elsewhere(part)]
 
     def remembered(self, function):
@@ -264,7 +264,7 @@ class FitState:
         memo = []
         for b, (part, stats) in enumerate(zip(self.memo, each_in_turn(self.memo), strict=True)):
             changed = function(b, stats)
-            memo.append(part.like(changed) if is_elsewhere(part) else changed)
+            memo.append(part.like(changed) if is_kept(part) else changed)
         return memo
 
     def _brought_here(self):
@@ -340,7 +340,8 @@ class FitState:
         return new
 
     def __getstate__(self):
-        return (self._brought_here() if self._elsewhere() else self)._as_one()
+        kept = any(map(is_kept, self.memo or ()))
+        return (self._brought_here() if kept else self)._as_one()
 
 
 def begin(model, corpus, resp, seed=0):

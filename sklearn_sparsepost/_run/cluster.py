@@ -6,9 +6,10 @@ scheduler tries forever.
 """
 
 from collections import Counter, deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice, repeat
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 from sklearn_sparsepost._run.editions import EditionLost, Editions, Whole, edition
@@ -24,6 +25,7 @@ ATTEMPTS = 3
 # How long a client tries to connect to a worker, once, and whether it could.
 REACH_SECONDS = 2
 _REACHES = WeakKeyDictionary()
+_SETTING = Lock()
 # What Dask raises if a value is lost that tasks were given.
 VALUE_LOST = {"FutureCancelledError", "FuturesCancelledError"}
 
@@ -64,7 +66,19 @@ def in_order(client, function, tasks, shared, read, ahead=None):
             _raise_unless_lost(client, error, attempt)
 
 
-def in_one(client, function, tasks, shared, read, join, runs=None, editions=None, source=None):
+def in_one(
+    client,
+    function,
+    tasks,
+    shared,
+    read,
+    join,
+    runs=None,
+    editions=None,
+    source=None,
+    *,
+    gather=None,
+):
     """Make ``function(part, shared, *given)`` on workers, and sum up the results.
 
     They are joined in a tree, neighbours first, whose form follows from the number of tasks alone:
@@ -84,6 +98,9 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
         What was sent of `shared` before, so that only what has changed is sent; whole by default.
     source : object, default=None
         What `shared` follows from: see :meth:`Editions.futures`.
+    gather : callable, default=None
+        ``gather(halves)`` returns the values of the last sums, of which it is given pairs of the
+        future and where it is best used; by default they are fetched, and let go where they are.
 
     Returns
     -------
@@ -109,9 +126,9 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
 
     def placed():
         given = client, together, runs, shared, read_together, editions, source
-        for run, found in zip(runs, _submitted(*given), strict=True):
-            numbers[found[0].key] = range(run.start, run.stop)
-            yield found
+        for run, sent in zip(runs, _submitted(*given), strict=True):
+            numbers[sent[0].key] = range(run.start, run.stop)
+            yield sent
 
     def joined(one, other):
         (part, where), (next_part, _) = one, other
@@ -124,8 +141,12 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
             parts = placed()
             with freed_memory_kept(always=True):
                 for sizes in filter(None, (below, above)):
-                    halves.append(in_tree(islice(parts, len(sizes)), joined, sizes)[0])
-                first, *last = map(_found, fetched(client, halves))
+                    halves.append(in_tree(islice(parts, len(sizes)), joined, sizes))
+                if gather is None:
+                    first, *last = map(found, fetched(client, [future for future, _ in halves]))
+                else:
+                    first, *last = gather(halves)
+                    halves.clear()  # what is to stay goes with what it follows from
             return join(first, *last) if last else first
         except Exception as error:
             if type(error).__name__ == "KilledWorker":
@@ -136,7 +157,7 @@ def in_one(client, function, tasks, shared, read, join, runs=None, editions=None
                 editions.forget()
             _raise_unless_lost(client, error, attempt)
         finally:
-            _cancel(client, halves)
+            _cancel(client, [future for future, _ in halves])
 
 
 def in_tree(parts, join, sizes=None):
@@ -214,7 +235,7 @@ def _made(client, function, tasks, shared, read, ahead):
         while futures:
             [result] = fetched(client, [futures.popleft()])
             futures.extend(islice(submitted, 1))
-            yield _found(result)
+            yield found(result)
             del result
     finally:
         _cancel(client, list(futures))
@@ -269,8 +290,9 @@ def sent_to_workers(client, value):
 def submit(client, function, *given, **place):
     import dask
 
-    # Dask warns of large values in tasks, which stay with the scheduler: here for a batch.
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+    # Dask warns of large values in tasks, which stay with the scheduler: here for a batch. Of two
+    # threads that set this at once, the later one would set it back to what the other has set.
+    with _SETTING, dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         return client.submit(function, *given, pure=False, **place)
 
 
@@ -311,20 +333,27 @@ def itself(value):
     return value
 
 
-def _found(result):
+def found(result):
     """What a task has found, unless it was not given all."""
     if isinstance(result.value, NotThere):
         raise result.value
     return result.value
 
 
-def _on_worker(function, part, shared, given):
-    """Make a step on a worker, with the threads that one of its own has."""
+@contextmanager
+def threads_of_one():
+    """What a worker does with the threads that one of its own has."""
     from distributed import get_worker
 
     n_threads = max(1, most_threads() // get_worker().state.nthreads)
+    with freed_memory_kept(), settled_threads(n_threads), single_blas():
+        yield
+
+
+def _on_worker(function, part, shared, given):
+    """Make a step on a worker."""
     try:
-        with freed_memory_kept(), settled_threads(n_threads), single_blas():
+        with threads_of_one():
             if not shared:
                 return Shipped(function(part, *given))
             with edition(shared) as value:

@@ -21,7 +21,7 @@ from sklearn_sparsepost._run.chunks import join_chunks, make_chunk, runs_by_bloc
 from sklearn_sparsepost._run.cluster import editions_on, in_one, in_order, in_tree, runs_on_workers
 from sklearn_sparsepost._run.dispatch import Corpus, told_of_lost_cluster
 from sklearn_sparsepost._run.kept import KeptStarts, keep, starts_of
-from sklearn_sparsepost._run.kept_sums import keeper_of_sums
+from sklearn_sparsepost._run.kept_sums import SumKeeper
 
 
 def is_collection(X):
@@ -287,7 +287,7 @@ class Blocks:
         with told_of_lost_cluster(lambda: f"chunks of block {left[0][0]}"):
             yield from in_order(self.client, function, left, shared, self._reader())
 
-    def total(self, function, tasks, shared, join, *, often=False, source=None):
+    def total(self, function, tasks, shared, join, *, often=False, source=None, gather=None):
         """Make ``function(block, shared, *given)`` on the workers, and sum up the results.
 
         Parameters
@@ -301,6 +301,8 @@ class Blocks:
             these are sent, and tasks so short that a worker has no more of them than it must.
         source : object, default=None
             What `shared` follows from: see :meth:`Editions.futures`.
+        gather : callable, default=None
+            As for :func:`in_one`.
 
         Returns
         -------
@@ -314,7 +316,7 @@ class Blocks:
             if often:
                 given += self._runs(map(read, tasks)), self._editions, source
             try:
-                return in_one(*given)
+                return in_one(*given, gather=gather)
             except Exception as error:
                 deadly += [tasks[number][0] for number in getattr(error, "task_numbers", ())]
                 raise
@@ -436,7 +438,7 @@ class BlockCorpus(Corpus):
         super().__init__(X, dtype, n_jobs, **options)
         self.edges = X.edges if self.groups is None else np.searchsorted(self.groups, X.edges)
         self._kept = KeptStarts()
-        self._sums = None if X.client is None else keeper_of_sums(X.client)
+        self._sums = None if X.client is None else SumKeeper(X.client)
 
     @property
     def given(self):
@@ -478,7 +480,17 @@ class BlockCorpus(Corpus):
         yield from self.X.work(_step_on, tasks, globals_)
 
     def visit(
-        self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None, keeps=False
+        self,
+        step,
+        globals_,
+        key=None,
+        *,
+        total,
+        source=None,
+        chunks=None,
+        starts=None,
+        keeps=False,
+        remembers=False,
     ):
         here, alone = self.X.client is None, self.n_blocks == 1
         if alone and (here or not keeps):  # summed as an array is
@@ -496,6 +508,7 @@ class BlockCorpus(Corpus):
             visits = (_visited(islice(made, len(own)), total) for own in held.values())
             yield in_tree(visits, partial(join, owned=True))
             return
+        gather = self._sums.gathers(total) if remembers and self._sums is not None else None
         is_batch = sum(stop - start for runs in chunks for start, stop in runs) < self.n_samples
         visits = [(block, *zip(*found, strict=True)) for (block, _), found in held.items()]
 
@@ -508,7 +521,7 @@ class BlockCorpus(Corpus):
             if alone:
                 yield from self.X.work(_visit_on, tasks, globals_)
             else:
-                options = {"often": is_batch, "source": source}
+                options = {"often": is_batch, "source": source, "gather": gather}
                 yield self.X.total(_visit_on, tasks, globals_, join, **options)
 
         if not keeps:
@@ -518,8 +531,8 @@ class BlockCorpus(Corpus):
         where = [homes[block] for block, own, _ in visits for _ in own]
         yield from self._kept.visits(made, [runs[0][0] for runs in chunks], where, starts)
 
-    def keep_sum(self, stats):
-        return stats if self._sums is None else self._sums.keep(stats)
+    def keep_sum(self, stats, old=None):
+        return stats if self._sums is None else self._sums.keep_last(stats, old)
 
 
 def map_rows(X, model, method, n_columns, dtype, *, sparse=False, options=None):

@@ -258,7 +258,17 @@ class Corpus:
                         del result  # or it would be held beside the next
 
     def visit(
-        self, step, globals_, key=None, *, total, source=None, chunks=None, starts=None, keeps=False
+        self,
+        step,
+        globals_,
+        key=None,
+        *,
+        total,
+        source=None,
+        chunks=None,
+        starts=None,
+        keeps=False,
+        remembers=False,
     ):
         """Make a model's local step on chunks, some of whose statistics may come back summed.
 
@@ -282,6 +292,9 @@ class Corpus:
         keeps : bool, default=False
             Whether what is kept will be the chunks' `starts` in a visit to come: a cluster has it
             stay where the chunks are.
+        remembers : bool, default=False
+            Whether the sum of all is what :meth:`keep_sum` is given next: a cluster has it stay
+            where it is made.
 
         Yields
         ------
@@ -294,13 +307,15 @@ class Corpus:
             yield stats, [local]
             del stats, local  # or they would be held beside the next
 
-    def keep_sum(self, stats):
+    def keep_sum(self, stats, old=None):
         """Have the sum of a batch be where memoized learning remembers it: here, or on workers.
 
         Parameters
         ----------
         stats : SuffStats
             The sum, which nobody writes to from now on.
+        old : SuffStats or KeptSum, default=None
+            What was remembered of the batch before.
 
         Returns
         -------
