@@ -16,6 +16,7 @@ from test_failures import ESTIMATORS, NO_SIGKILL, Poison, deadly_step, once_dead
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._run import kept_sums
 from sklearn_sparsepost._run.cluster import itself
+from sklearn_sparsepost._run.editions import EditionLost
 from sklearn_sparsepost._run.kept_sums import (
     OPTION,
     KeptSum,
@@ -139,6 +140,37 @@ def test_old_sums_make_room_for_new_ones(process_cluster):
     kept.clear()
     del new
     assert not is_elsewhere(keeper.keep_last(one, one))  # as after a move, which has changed all
+
+
+def test_a_pass_that_was_given_up_is_made_again(process_cluster, monkeypatch):
+    X = data_of("LDA memoized")
+    lda = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True, max_iter=1)
+    want = clone(lda).fit(X)
+    n_batches, calls = len(want._fit_state.memo), []
+    want = seen(want.set_params(max_iter=2).fit(X))
+    keep_last = SumKeeper.keep_last
+
+    def interrupted(*given):
+        calls.append(keep_last(*given))
+        if len(calls) == n_batches + 2:
+            raise KeyboardInterrupt
+        return calls[-1]
+
+    monkeypatch.setattr(SumKeeper, "keep_last", interrupted)
+    with process_cluster.as_current():
+        with pytest.raises(KeyboardInterrupt):
+            lda.set_params(max_iter=3).fit(X)
+        assert lda.n_iter_ == 1
+        assert seen(lda.set_params(max_iter=2).fit(X)) == want
+
+
+def test_half_of_a_sum_without_globals_is_no_sum(process_cluster, monkeypatch):
+    # As where a worker dies between its two tasks, and one is made again elsewhere.
+    monkeypatch.setattr(kept_sums, "_packed_here", lambda name, result: Shipped(EditionLost("1")))
+    gather = SumKeeper(process_cluster, 0).gathers(None)
+    half = process_cluster.submit(itself, Shipped((statistics(5), [])), pure=False)
+    with pytest.raises(EditionLost):
+        gather([(half, {})])
 
 
 def test_what_is_not_wanted_before_its_turn_is_sent_nowhere(process_cluster):

@@ -108,9 +108,12 @@ class SumKeeper:
             stays.append(submit(self.client, _packed_here, name, future, **where))
             rests.append(submit(self.client, _beside_sum, future, **where))
         values = fetched(self.client, [*stays, *rests])
+        for value in values:  # of a sum one of its two tasks may have been made again, with less
+            if isinstance(value, Shipped):
+                found(value)
         own = []
         for half, rest in zip(values[: len(halves)], values[len(halves) :], strict=True):
-            tracked, kept = found(rest)
+            tracked, kept = rest.value
             stats = half.parcel.open()
             stats.tracked = tracked
             own.append((stats, kept))
@@ -300,7 +303,7 @@ class KeptSum:
 
     def leave_workers(self):
         """Have workers keep it no more if it is here as well, since a new one is coming."""
-        if self.here is not None:
+        if self.here is not None and self._brought is not None:  # by a pass that was given up
             self._brought.cancel()
             self._brought = None
 
