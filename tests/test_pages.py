@@ -4,6 +4,7 @@ import ast
 import builtins
 import re
 import textwrap
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -144,9 +145,19 @@ def test_pages_show_the_topics_that_their_programs_print(page, capsys):
 LEARNED = ("components_", "means_", "weights_", "topic_weights_", "covariances_")
 
 
+@pytest.fixture
+def own_dask_config():
+    """Take back what a program says to Dask, which is for the whole process."""
+    told = pytest.importorskip("dask.config", reason="needs the dask extra").config
+    before = deepcopy(told)
+    yield
+    told.clear()
+    told.update(before)
+
+
 @pytest.mark.filterwarnings("ignore:n_components=")
 @pytest.mark.parametrize("page, text", list(programs()))
-def test_programs_of_the_pages_run(page, text, at_hand, tmp_path, monkeypatch):
+def test_programs_of_the_pages_run(page, text, at_hand, tmp_path, monkeypatch, own_dask_config):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(builtins, "print", lambda *args, **kwargs: None)
     rows = np.random.default_rng(0).normal(size=(1500, 8)).astype(np.float32)
