@@ -25,8 +25,7 @@ from test_failures import (
     POINTS,
     Poison,
     deadly_step,
-    once_deadly,
-    once_deadly_step,
+    one_worker_dies,
     seen,
 )
 
@@ -452,19 +451,18 @@ def test_a_cluster_predicts_from_left_to_the_same_bytes(where, request):
 
 @NO_SIGKILL
 def test_a_killed_worker_changes_no_prediction_from_left(tmp_path, monkeypatch, mortal_cluster):
-    deadly = tmp_path / "deadly"
     lda = clone(ESTIMATORS["LDA batch"]).fit(COUNTS)
     want = lda.score(COUNTS, **LEFT)
 
     class Deadly(DirichletInference):  # here, so that it travels by value
-        left_to_right = once_deadly(str(deadly), DirichletInference.left_to_right)
+        left_to_right = DirichletInference.left_to_right
 
     found = lda._inference()
     monkeypatch.setattr(lda, "_inference", lambda: Deadly(found.documents, found.alpha))
-    deadly.touch()
-    with mortal_cluster.as_current():
+    deaths = (Deadly, "left_to_right")
+    with mortal_cluster.as_current(), one_worker_dies(tmp_path, monkeypatch, *deaths) as deadly:
+        deadly.touch()
         assert lda.score(blocked(COUNTS, COUNT_CUTS), **LEFT) == want
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
 
 
 def test_predictions_from_left_of_nothing_and_of_parts():
@@ -512,14 +510,10 @@ def test_a_pipeline_with_a_fitted_vectorizer(process_cluster):
 
 @NO_SIGKILL
 def test_a_killed_worker_loses_nothing(tmp_path, monkeypatch, mortal_cluster):
-    deadly, name = tmp_path / "deadly", "LDA auto, warm"
-    X = data_of(name)
-    want = seen(clone(ESTIMATORS[name]).fit(X))
-    estimator = clone(ESTIMATORS[name])
-    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
-    with mortal_cluster.as_current():
+    X, estimator = data_of("LDA auto, warm"), clone(ESTIMATORS["LDA auto, warm"])
+    want = seen(clone(estimator).fit(X))
+    with mortal_cluster.as_current(), one_worker_dies(tmp_path, monkeypatch) as deadly:
         estimator.set_callbacks(Poison(deadly)).fit(X)
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(estimator.set_callbacks()) == want
 
 

@@ -6,11 +6,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from test_collections import blocked
-from test_failures import NO_SIGKILL, Poison, once_deadly_step
+from test_failures import NO_SIGKILL, Poison, one_worker_dies
 from test_grouped import draw_groups, hdp
 
 from sklearn_sparsepost import SparseHDP
-from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._run import chunks as chunking
 from sklearn_sparsepost._run.blocks import group_blocks
 from sklearn_sparsepost._run.collections import blocks_of, corpus_of
@@ -189,14 +188,12 @@ def test_going_on_with_the_same_blocks_remembers_them():
 
 @NO_SIGKILL
 def test_a_killed_worker_loses_nothing(tmp_path, monkeypatch, mortal_cluster):
-    deadly, model = tmp_path / "deadly", clone(MODELS["memoized, warm"])
+    model = clone(MODELS["memoized, warm"])
     rows = shuffled()  # so that they are brought together on workers
     held, labels = X[rows], GROUPS[rows]
     want = found(clone(model).fit(cut(held), groups=labels))
-    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
-    with mortal_cluster.as_current():
+    with mortal_cluster.as_current(), one_worker_dies(tmp_path, monkeypatch) as deadly:
         model.set_callbacks(Poison(deadly)).fit(cut(held), groups=labels)
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert found(model.set_callbacks()) == want
 
 

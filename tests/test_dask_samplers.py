@@ -14,7 +14,7 @@ from test_failures import (
     NO_SIGKILL,
     Interrupting,
     Poison,
-    once_deadly,
+    one_worker_dies,
     seen,
 )
 
@@ -282,13 +282,10 @@ def sweeps_of(name):
 @NO_SIGKILL
 @pytest.mark.parametrize("name", ["alias, learning", "pitman_yor, process", "ctm"])
 def test_a_killed_worker_loses_nothing(name, tmp_path, monkeypatch, mortal_cluster):
-    deadly = tmp_path / "deadly"
-    estimator, module = clone(MODELS[name]).set_params(max_iter=5), sweeps_of(name)
+    estimator, deaths = clone(MODELS[name]).set_params(max_iter=5), (sweeps_of(name), "sweep_block")
     want = seen(clone(estimator).fit(cut()))
-    monkeypatch.setattr(module, "sweep_block", once_deadly(str(deadly), module.sweep_block))
-    with mortal_cluster.as_current():
+    with mortal_cluster.as_current(), one_worker_dies(tmp_path, monkeypatch, *deaths) as deadly:
         estimator.set_callbacks(Poison(deadly)).fit(cut())
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(estimator.set_callbacks()) == want
 
 

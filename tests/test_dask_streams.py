@@ -17,7 +17,7 @@ from test_dask_samplers import (
     forget_topics,
     sweeps_of,
 )
-from test_failures import COUNTS, ESTIMATORS, NO_SIGKILL, once_deadly, seen
+from test_failures import COUNTS, ESTIMATORS, NO_SIGKILL, one_worker_dies, seen
 
 from sklearn_sparsepost import AliasLDA, GibbsCTM, _sampled_topics
 from sklearn_sparsepost._run.blocks import joined
@@ -215,16 +215,13 @@ def test_batches_without_words_change_nothing():
 @NO_SIGKILL
 @pytest.mark.parametrize("name", ["alias, learning", "pitman_yor", "ctm"])
 def test_a_killed_worker_loses_nothing(name, tmp_path, monkeypatch, mortal_cluster):
-    deadly, module = tmp_path / "deadly", sweeps_of(name)
+    model, deaths = clone(MODELS[name]), (sweeps_of(name), "sweep_block")
     want = seen(streamed(MODELS[name]))
-    monkeypatch.setattr(module, "sweep_block", once_deadly(str(deadly), module.sweep_block))
-    model = clone(MODELS[name])
-    with mortal_cluster.as_current():
+    with mortal_cluster.as_current(), one_worker_dies(tmp_path, monkeypatch, *deaths) as deadly:
         for n, X in enumerate(batches()):
             if n == 1:  # topics of the first batch go with the worker, and its tokens
                 deadly.touch()
             model.partial_fit(X)
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(model) == want
 
 

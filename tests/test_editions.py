@@ -8,10 +8,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from test_collections import blocked
-from test_failures import NO_SIGKILL, Poison, once_deadly_step
+from test_failures import NO_SIGKILL, Poison, one_worker_dies
 
 from sklearn_sparsepost import SparseLDA
-from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.contract import Globals
 from sklearn_sparsepost._run import cluster as cluster_module
 from sklearn_sparsepost._run import editions as editions_module
@@ -459,15 +458,11 @@ def test_an_edition_that_is_missed_is_sent_whole(
 
 
 @NO_SIGKILL
-def test_a_killed_worker_loses_no_edition(tmp_path, monkeypatch, sent, local_cluster):
-    deadly, X = tmp_path / "deadly", blocked(WIDE, WIDE_CUTS)
+def test_a_killed_worker_loses_no_edition(tmp_path, monkeypatch, sent, mortal_cluster):
+    X = blocked(WIDE, WIDE_CUTS)
     want = seen_of(clone(KINDS["memoized"]).fit(X))
     estimator = clone(KINDS["memoized"])
-    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
-    with local_cluster() as client, client.as_current():
-        client.wait_for_workers(2, timeout=60)
+    with mortal_cluster.as_current(), one_worker_dies(tmp_path, monkeypatch) as deadly:
         estimator.set_callbacks(Poison(deadly)).fit(X)
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert any(isinstance(value, Change) for value in sent)
-    found = seen_of(estimator.set_callbacks())
-    assert found == want
+    assert seen_of(estimator.set_callbacks()) == want

@@ -1,10 +1,11 @@
 """Whatever ends a call, the estimator is as it was, or as the last whole pass left it."""
 
+import inspect
 import multiprocessing
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
 
@@ -551,9 +552,15 @@ def once_deadly(deadly, function):
     return once
 
 
-def once_deadly_step(deadly):
-    """The local step of topics, once deadly."""
-    return staticmethod(once_deadly(deadly, Admixture.local_step))
+@contextmanager
+def one_worker_dies(folder, monkeypatch, owner=Admixture, name="local_step"):
+    """A path: a worker that finds a file there as it calls the function dies; one has to."""
+    deadly = folder / "deadly"
+    once = once_deadly(str(deadly), getattr(owner, name))
+    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    monkeypatch.setattr(owner, name, staticmethod(once) if is_static else once)
+    yield deadly
+    assert (folder / "deadly.found").exists() and not deadly.exists()
 
 
 @pytest.fixture
@@ -576,15 +583,11 @@ def dask(local_cluster):
 @NO_SIGKILL
 @pytest.mark.parametrize("name", ["LDA memoized", "LDA auto, warm"])
 def test_a_fit_survives_a_dask_worker(name, dask, tmp_path, monkeypatch):
-    deadly = tmp_path / "deadly"
     monkeypatch.setattr("sklearn_sparsepost._run.chunks.CHUNK_SIZE", 100)
     estimator = clone(ESTIMATORS[name])
     want = seen(clone(estimator).fit(COUNTS))
-    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
-    estimator.set_params(n_jobs=2).set_callbacks(Poison(deadly))
-    with dask():
-        estimator.fit(COUNTS)
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
+    with dask(), one_worker_dies(tmp_path, monkeypatch) as deadly:
+        estimator.set_params(n_jobs=2).set_callbacks(Poison(deadly)).fit(COUNTS)
     assert seen(estimator.set_callbacks().set_params(n_jobs=1)) == want
 
 

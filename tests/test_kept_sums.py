@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from test_collections import data_of, until
-from test_failures import ESTIMATORS, NO_SIGKILL, Poison, deadly_step, once_deadly_step, seen
+from test_failures import ESTIMATORS, NO_SIGKILL, Poison, deadly_step, one_worker_dies, seen
 
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._run import kept_sums
@@ -312,14 +312,10 @@ def test_a_half_whose_worker_dies_is_sent_by_the_client(dies, mortal_cluster):
 def test_a_worker_that_dies_with_sums_changes_no_byte(
     tmp_path, monkeypatch, mortal_cluster, on_workers
 ):
-    deadly, name = tmp_path / "deadly", "LDA auto, warm"
-    X = data_of(name)
-    want = seen(clone(ESTIMATORS[name]).fit(X))
-    estimator = clone(ESTIMATORS[name])
-    monkeypatch.setattr(Admixture, "local_step", once_deadly_step(str(deadly)))
-    with mortal_cluster.as_current():
+    X, estimator = data_of("LDA auto, warm"), clone(ESTIMATORS["LDA auto, warm"])
+    want = seen(clone(estimator).fit(X))
+    with mortal_cluster.as_current(), one_worker_dies(tmp_path, monkeypatch) as deadly:
         estimator.set_callbacks(Poison(deadly)).fit(X)
-    assert (tmp_path / "deadly.found").exists() and not deadly.exists()
     assert seen(estimator.set_callbacks()) == want
 
 

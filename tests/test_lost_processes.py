@@ -16,22 +16,13 @@ import pytest
 from joblib import Parallel, delayed
 from joblib.externals.loky import reusable_executor
 from sklearn.base import clone
+from test_failures import COUNTS, N_PASSES, NO_SIGKILL, POINTS
 
 from sklearn_sparsepost import SparseLDA, SparseMixture
 from sklearn_sparsepost._models.admixture import Admixture
 from sklearn_sparsepost._models.mixture import Mixture
 from sklearn_sparsepost._run import processes
 from sklearn_sparsepost._run.processes import deaths_noticed
-from sklearn_sparsepost.datasets import make_lda_corpus
-
-NO_SIGKILL = pytest.mark.skipif(
-    not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL on Windows"
-)
-COUNTS = make_lda_corpus(60, 30, 4, doc_length=20, random_state=0)[0]
-POINTS = np.concatenate(
-    [np.random.default_rng(0).standard_normal((40, 2)) + shift for shift in (0, 5, 12)]
-)
-N_PASSES = 3
 
 
 def send_half(self, buffer):
