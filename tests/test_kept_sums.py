@@ -5,7 +5,7 @@ import os
 import pickle
 import signal
 from copy import deepcopy
-from threading import Event
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -175,7 +175,7 @@ def test_half_of_a_sum_without_globals_is_no_sum(process_cluster, monkeypatch):
 
 def test_what_is_not_wanted_before_its_turn_is_sent_nowhere(process_cluster):
     keeper, begin = SumKeeper(process_cluster, 10**9), Event()
-    keeper.thread.submit(begin.wait)
+    keeper.thread.submit(begin.wait, 60)
     kept = [keeper.keep_last(statistics(number)) for number in range(3)]
     jobs = [part._brought for part in kept]
     newer = keeper.keep_last(statistics(7), kept[0])
@@ -184,6 +184,41 @@ def test_what_is_not_wanted_before_its_turn_is_sent_nowhere(process_cluster):
     begin.set()
     assert [job.cancelled() for job in jobs] == [True, True, False]
     assert numbers_of([there_alone(newer)]) == [7]
+
+
+def let_go_of_all(dask_worker):
+    """As many names after it have a name be forgotten before it is kept."""
+    kept_sums._PUT_DOWN.clear()
+
+
+def test_what_a_worker_has_let_go_of_is_sent_by_the_client(process_cluster):
+    keeper = SumKeeper(process_cluster, 0)
+    gather = keeper.gathers(lambda parts, apart: parts[0])
+    half = process_cluster.submit(itself, Shipped((statistics(5), [])), pure=False)
+    [(stats, _)] = gather([(half, {})])
+    process_cluster.run(let_go_of_all)
+    kept = keeper.keep_last(stats)
+    [pair] = kept._brought.result()
+    assert len({process_cluster.who_has(future)[future.key] for future in pair}) == 2
+    assert [future.result().open()["n_samples"] for future in pair] == [5, 5]
+
+
+def test_few_sums_wait_for_their_turn(process_cluster):
+    keeper, begin, kept = SumKeeper(process_cluster, 0), Event(), []
+    keeper.thread.submit(begin.wait, 60)
+
+    def keep_all():
+        for number in range(kept_sums.MOST_WAITING + 2):
+            kept.append(keeper.keep(statistics(number)))
+
+    keeping = Thread(target=keep_all)
+    keeping.start()
+    until(lambda: len(kept) == kept_sums.MOST_WAITING)
+    keeping.join(0.2)
+    assert len(kept) == kept_sums.MOST_WAITING  # and the next only as one of these is brought
+    begin.set()
+    keeping.join()
+    assert numbers_of(kept) == list(range(kept_sums.MOST_WAITING + 2))
 
 
 @pytest.mark.parametrize(("told", "room"), [(0, 0), ("2 kiB", 2048), (10**9, 10**9)])

@@ -5,7 +5,7 @@ worker, so that one may die. The client has those besides that it has room for, 
 twice a pass, and no worker ever does: of others it has to get them, which costs time.
 """
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import count
 from typing import NamedTuple
 from uuid import uuid4
@@ -26,6 +26,8 @@ from sklearn_sparsepost._run.shipping import Parcel, Shipped
 
 # The option of Dask's configuration for the client's room, and the share of its memory by default.
 OPTION, SHARE = "sklearn_sparsepost.client_memory_for_sums", 4
+# Sums that are in wait to be brought to workers: the fit waits, too, before there are more.
+MOST_WAITING = 4
 # Values on this worker, by names, between the task that puts each down and the one that keeps it;
 # of more than these the one for the oldest has run elsewhere.
 _PUT_DOWN, MOST_PUT_DOWN = {}, 16
@@ -80,6 +82,7 @@ class SumKeeper:
         # One thing at a time, so that what is fetched has been brought before.
         self.thread = ThreadPoolExecutor(1)
         self._turns = count()
+        self._bringing = WeakSet()  # jobs of the thread
         self._here = WeakSet()  # sums that are in the room, but for old ones
         self._join = None  # of the halves of a sum
         self._halves = None  # of the last sum, if it is in these
@@ -122,7 +125,9 @@ class SumKeeper:
         return own
 
     def keep_last(self, stats, old=None):
-        """Have two workers keep the sum of the halves that were gathered last.
+        """Have two workers keep the sum of the halves that were gathered last, beside what follows.
+
+        Where so many are in wait for that already, the next one's turn is waited for.
 
         Parameters
         ----------
@@ -160,7 +165,11 @@ class SumKeeper:
             old.leave_workers()
         n_bytes = sum(array.nbytes for array in stats.arrays.values())
         fits = sum(kept.n_here for kept in self._here) + n_bytes <= self.room
+        pending = [job for job in self._bringing if not job.done()]
+        if len(pending) >= MOST_WAITING:
+            wait(pending, return_when=FIRST_COMPLETED)
         brought = self.thread.submit(self._brought, stats, halves)
+        self._bringing.add(brought)
         kept = KeptSum(self, brought, (stats, n_bytes) if fits else None)
         finalize(kept, brought.cancel).atexit = False  # if it is not wanted before its turn
         if fits:
@@ -209,7 +218,7 @@ class SumKeeper:
         return self._at_home([list(zip(names, places, strict=True))])
 
     def _at_home(self, pairs):
-        """Futures of pairs of what was put down, None if one has not come to be where that is.
+        """Futures of pairs of what was put down, None if one is nothing, or not where that was.
 
         They depend on nothing, or the scheduler would hold what was sent, and each has one copy: of
         two Dask would drop either, and leave both futures with one worker.
@@ -225,7 +234,7 @@ class SumKeeper:
         for pair, futures in zip(pairs, kept, strict=True):
             places = [place for _, place in pair]
             if len(set(places)) < 2 or any(
-                tuple(holders.get(future.key, ())) != (place,)
+                future.type is type(None) or tuple(holders.get(future.key, ())) != (place,)
                 for future, place in zip(futures, places, strict=True)
             ):
                 return None
