@@ -59,12 +59,14 @@ def _counted(sent):
 
     submit, to_workers, in_one = cluster.submit, cluster.sent_to_workers, cluster.in_one
     fetched = cluster.fetched
-    held = {"waited": 0.0}
+    held, halves = {"waited": 0.0}, {}
 
     def counting_task(client, function, *given, **place):
         if function is cluster._on_worker:  # what it alone is given, and no futures
             sent["tasks"] += 1
             sent["with tasks"] += len(pickle.dumps(given[-1], 5))
+        elif function is kept_sums._put_down:  # half of a sum, for which the client has no room
+            sent["to a second worker"] += halves[given[-1].key]
         return submit(client, function, *given, **place)
 
     def counting(client, value):
@@ -73,11 +75,9 @@ def _counted(sent):
 
     def counting_results(client, futures):
         results = fetched(client, futures)
-        for result in results:
-            size = len(pickle.dumps(result, 5))
-            sent["back"] += size
-            if hasattr(result, "parcel"):
-                sent["to a second worker"] += size
+        for future, result in zip(futures, results, strict=True):
+            halves[future.key] = len(pickle.dumps(result, 5))
+            sent["back"] += halves[future.key]
         return results
 
     def counting_total(client, function, tasks, shared, *given, **more):
@@ -89,7 +89,8 @@ def _counted(sent):
         held["waited"] += perf_counter() - began  # for workers, and for what is counted here
         return result
 
-    cluster.submit, cluster.sent_to_workers = counting_task, counting
+    cluster.submit = kept_sums.submit = counting_task
+    cluster.sent_to_workers = counting
     cluster.fetched = kept_sums.fetched = counting_results
     collections.in_one = counting_total
     return held

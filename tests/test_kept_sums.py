@@ -90,10 +90,12 @@ def test_sums_on_workers_change_no_byte(name, process_cluster, on_workers):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sums_stay_where_they_are_made_whatever_the_client_has(name, process_cluster, monkeypatch):
+def test_sums_stay_where_they_are_made_though_the_client_has_them(
+    name, process_cluster, monkeypatch
+):
     X = data_of(name)
     want = seen(clone(ESTIMATORS[name]).set_params(warm_start=True).fit(X))
-    # None is sent by the client: each half goes from its worker to another.
+    # None is sent by the client.
     monkeypatch.setattr(SumKeeper, "_sent", None)
     with process_cluster.as_current():
         fit = clone(ESTIMATORS[name]).set_params(warm_start=True).fit(X)
@@ -103,12 +105,26 @@ def test_sums_stay_where_they_are_made_whatever_the_client_has(name, process_clu
         stay or "births" in name or "moves" in name
     )  # what has moved last stays for its next visit
     for kept in stay:
+        halves = [future for [future] in kept._brought.result()]
+        places = [place for [place] in process_cluster.who_has(halves).values()]
+        assert len(places) == 2 and {*places} <= {*process_cluster.nthreads()}
+        assert not is_elsewhere(kept) and same_sum(there(kept), kept.here)
+
+
+def test_sums_that_the_client_has_not_are_with_two_workers(
+    process_cluster, monkeypatch, on_workers
+):
+    # Each half goes from its worker to another, and none by way of the client.
+    monkeypatch.setattr(SumKeeper, "_sent", None)
+    with process_cluster.as_current():
+        lda = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
+        lda.fit(data_of("LDA memoized"))
+    for kept in lda._fit_state.memo:
         halves = kept._brought.result()
         holders = process_cluster.who_has([future for pair in halves for future in pair])
         for pair in halves:
             places = sorted(holders[future.key] for future in pair)
             assert places == [(worker,) for worker in sorted(process_cluster.nthreads())]
-        assert not is_elsewhere(kept) and same_sum(there(kept), kept.here)
 
 
 def test_a_client_has_the_sums_that_it_has_room_for(process_cluster):
@@ -265,7 +281,14 @@ def test_sums_go_with_the_estimator(process_cluster, on_workers):
         until(lambda: process_cluster.run_on_scheduler(n_tasks) == 0)
 
 
-def test_one_worker_keeps_nothing(threads_cluster, on_workers):
+def test_one_worker_keeps_what_the_client_has(threads_cluster):
+    with threads_cluster.as_current():
+        lda = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
+        lda.fit(data_of("LDA memoized"))
+    assert all(same_sum(there(part), part.here) for part in lda._fit_state.memo)
+
+
+def test_one_worker_keeps_nothing_alone(threads_cluster, on_workers):
     with threads_cluster.as_current():
         lda = clone(ESTIMATORS["LDA memoized"]).set_params(warm_start=True)
         lda.fit(data_of("LDA memoized"))

@@ -148,7 +148,8 @@ LEARNED = ("components_", "means_", "weights_", "topic_weights_", "covariances_"
 @pytest.fixture
 def own_dask_config():
     """Take back what a program says to Dask, which is for the whole process."""
-    told = pytest.importorskip("dask.config", reason="needs the dask extra").config
+    pytest.importorskip("distributed", reason="needs the dask extra")  # which adds its defaults
+    told = pytest.importorskip("dask.config").config
     before = deepcopy(told)
     yield
     told.clear()

@@ -1,8 +1,8 @@
-"""Sums of batches that workers of a cluster keep for memoized learning, each two of them.
+"""Sums of batches that workers of a cluster keep for memoized learning, each of them twice.
 
-They stay where they are made, in halves as they come to the client, and go from there to a second
-worker, so that one may die. The client has those besides that it has room for, since it wants each
-twice a pass, and no worker ever does: of others it has to get them, which costs time.
+They stay where they are made, in halves as they come to the client, which has the second copy of
+those that it has room for: it wants each twice a pass, and no worker ever does. Of the others the
+halves go from there to a second worker, so that one may die, and the client gets them in time.
 """
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -67,6 +67,8 @@ def room_for_sums():
 class SumKeeper:
     """Has workers keep the sums of a fit, beside whatever else the client does.
 
+    One worker does of what the client has room for, and two of what it has not.
+
     Parameters
     ----------
     client : distributed.Client
@@ -125,7 +127,7 @@ class SumKeeper:
         return own
 
     def keep_last(self, stats, old=None):
-        """Have two workers keep the sum of the halves that were gathered last, beside what follows.
+        """Have workers keep the sum of the halves that were gathered last, beside what follows.
 
         Where so many are in wait for that already, the next one's turn is waited for.
 
@@ -145,7 +147,7 @@ class SumKeeper:
         return self._kept(stats, halves, old)
 
     def keep(self, stats):
-        """Have two workers keep a sum that the client has made.
+        """Have workers keep a sum that the client has made.
 
         Parameters
         ----------
@@ -168,7 +170,7 @@ class SumKeeper:
         pending = [job for job in self._bringing if not job.done()]
         if len(pending) >= MOST_WAITING:
             wait(pending, return_when=FIRST_COMPLETED)
-        brought = self.thread.submit(self._brought, stats, halves)
+        brought = self.thread.submit(self._brought, stats, halves, 1 if fits else 2)
         self._bringing.add(brought)
         kept = KeptSum(self, brought, (stats, n_bytes) if fits else None)
         finalize(kept, brought.cancel).atexit = False  # if it is not wanted before its turn
@@ -176,22 +178,24 @@ class SumKeeper:
             self._here.add(kept)
         return kept
 
-    def _brought(self, stats, halves):
-        """Pairs of futures of what a sum is the sum of, or the sum itself for want of workers."""
+    def _brought(self, stats, halves, n_copies):
+        """Futures of copies of what a sum is the sum of, or the sum itself for want of workers."""
         for attempt in range(ATTEMPTS + 1):
             workers = sorted(self.client.nthreads()) if self.client.status == "running" else ()
-            if len(workers) < 2:
+            if len(workers) < n_copies:
                 break
-            if attempt:
-                kept = self._sent(stats, workers)
+            if attempt or halves is None:
+                kept = self._sent(stats, workers, n_copies)
             else:
-                kept = None if halves is None else self._doubled(halves, workers)
+                kept = self._in_halves(halves, workers, n_copies)
             if kept is not None:
                 return kept
         return stats
 
-    def _doubled(self, halves, workers):
-        """Pairs of futures of halves, the second on another worker; None if that has failed."""
+    def _in_halves(self, halves, workers, n_copies):
+        """Futures of copies of halves, a second on another worker; None if that has failed."""
+        if n_copies == 1:
+            return self._at_home([[(half.name, half.place)] for half in halves])
         names, brought = [], []
         for half in halves:
             other = _another(half.place, workers, next(self._turns))
@@ -206,34 +210,36 @@ class SumKeeper:
             [[(half.name, half.place), (name, place)] for half, name, place in twins]
         )
 
-    def _sent(self, stats, workers):
-        """A pair of futures of a sum that the client sends; None if that has failed."""
-        first = workers[next(self._turns) % len(workers)]
-        sent = submit(self.client, itself, Parcel.of(stats), **best_on(first))
+    def _sent(self, stats, workers, n_copies):
+        """Futures of copies of a sum that the client sends; None if that has failed."""
+        places = [workers[next(self._turns) % len(workers)]]
+        if n_copies > 1:
+            places.append(_another(places[0], workers, next(self._turns)))
+        sent = submit(self.client, itself, Parcel.of(stats), **best_on(places[0]))
         names, brought = [], []
-        for place in (first, _another(first, workers, next(self._turns))):
+        for place in places:
             names.append(uuid4().hex)
             brought.append(submit(self.client, _put_down, names[-1], sent, **best_on(place)))
         places = fetched(self.client, brought)
         return self._at_home([list(zip(names, places, strict=True))])
 
-    def _at_home(self, pairs):
-        """Futures of pairs of what was put down, None if one is nothing, or not where that was.
+    def _at_home(self, parts):
+        """Futures of copies of what was put down, None if one is nothing, or not where that was.
 
         They depend on nothing, or the scheduler would hold what was sent, and each has one copy: of
         two Dask would drop either, and leave both futures with one worker.
         """
         kept = [
-            tuple(submit(self.client, _keep, name, **best_on(place)) for name, place in pair)
-            for pair in pairs
+            tuple(submit(self.client, _keep, name, **best_on(place)) for name, place in copies)
+            for copies in parts
         ]
-        every = [future for pair in kept for future in pair]
+        every = [future for copies in kept for future in copies]
         for future in every:  # Dask's `wait` would set its configuration, as other threads may
             future.exception()
         holders = self.client.who_has(every)
-        for pair, futures in zip(pairs, kept, strict=True):
-            places = [place for _, place in pair]
-            if len(set(places)) < 2 or any(
+        for copies, futures in zip(parts, kept, strict=True):
+            places = [place for _, place in copies]
+            if len(set(places)) < len(places) or any(
                 future.type is type(None) or tuple(holders.get(future.key, ())) != (place,)
                 for future, place in zip(futures, places, strict=True)
             ):
@@ -241,14 +247,14 @@ class SumKeeper:
         return kept
 
     def get(self, brought):
-        """A sum that was brought, of each half from either worker."""
+        """A sum that was brought, of each half from any worker that has it."""
         if not isinstance(brought, list):
             return brought
-        parts = [self._either(pair) for pair in brought]
+        parts = [self._any(copies) for copies in brought]
         return self._join(parts, apart=True) if len(parts) > 1 else parts[0]
 
-    def _either(self, pair):
-        for future in pair:
+    def _any(self, copies):
+        for future in copies:
             [parcel] = fetched(self.client, [future])
             if parcel is not None:
                 return parcel.open()
